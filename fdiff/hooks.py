@@ -76,7 +76,6 @@ class HookTable:
     # of `fdiff.dispatch` and `fdiff.functional`
     runner: Callable[[Tape], PointRunner]
     vmap: Callable[[Function, tuple[int | None, ...]], Function]
-    warnings_of_trips: Callable[[Tape, Any], list[Any]]
     batching_rules: BatchingRules | None = None
     # of `fdiff.autograd`: calls on recorded arrays; None stands for a call without any
     recorded_library: Callable[[Any, Args, Named], tuple[Any] | None]

@@ -9,7 +9,7 @@ by compiled kernels (`kernel_tier`), whichever has paid for itself (`break_even`
 
 A call is answered in one of two ways:
 
-- The general way, in Python (`fdiff.functional.call.invocation.invoke`), takes any arguments.
+- The general way, in Python (`fdiff.functional.call.stages.answer`), takes any arguments.
 - A fast path (`fast_path`) is one builtin from arguments to result, for calls like one that went
   the general way. `fast_path_builder` derives it from that call, so that no operator is described
   twice: the plan is recorded (`recorded_plans`, for calls from `njit` code and C as well), which

@@ -18,9 +18,9 @@ import fdiff.intact_numpy as np
 
 from ..errors import warn
 from ..foreign_errors import Suppressed
-from ..hooks import hooks
 from ..interpret import Interpreter, Step
 from ..process.float_flags import OFTEN, Doubts, error_state, taken
+from ..process.forking import late
 from ..tracebacks import trim
 from ..transforms.custom_calls import inlined
 from ..tree import map_leaves
@@ -39,8 +39,11 @@ _STRICT = ("raise", "call", "print", "log")
 
 _MOST_TRIPS = 10_000  # of a loop that NumPy runs to find out what to warn of
 
+warnings_of_trips = late("loop_warnings", __package__, "warnings_of_trips")  # few loops are long
 Arguments = tuple[tuple[object, ...], dict[str, object]]
 _shown: dict[str, dict[Any, Any]] = {}  # what the filters of `warnings` show once
+# Runs a node, given its step, its operands, and what was warned of before, to which it adds.
+RunNode = Callable[[Step, tuple[Any, ...], "list[Noted]"], object]
 Noted = tuple[str, str, Line | None]  # NumPy's words, what they are of, and the user's line
 
 
@@ -65,19 +68,19 @@ def warn_after_hint(
             if hasattr(f, "program"):  # an operator's result, which looks into hints of its own
                 _call_plainly(program, f, arguments)
                 return
-            of_trips = hooks.warnings_of_trips(variant.tape, arrays)
+            of_trips: list[Noted] = warnings_of_trips(variant.tape, arrays)
             doubts.false = 0 if of_trips else doubts.false + 1
             _warn_all(of_trips)
             return
         if variant.doubts.plan is None:
             variant.doubts.plan = Interpreter(variant.tape)
-        warned = flagged(variant.doubts.plan, arrays)
+        warned = flagged(variant.doubts.plan, variant.tape, arrays)
         doubts.false = 0 if warned else doubts.false + 1
         if not warned:
             return
         # A second call might find its world changed, or change it.
         if not variant.cacheable or variant.repeats:
-            _warn_at_lines(warned, variant.tape)
+            _warn_all(warned)
             return
     _call_plainly(program, f, arguments)
 
@@ -88,19 +91,25 @@ def _has_many_trips(tape: Tape) -> bool:
     return any(length > _MOST_TRIPS for length in lengths)
 
 
-def flagged(plan: Interpreter, arrays: Sequence[np.ndarray]) -> list[tuple[str, int]]:
-    """What happens to which nodes on the way: "divide by zero", "overflow", "invalid value"."""
-    warned: list[tuple[str, int]] = []
+def flagged(
+    plan: Interpreter, tape: Tape, arrays: Sequence[np.ndarray], run: RunNode | None = None
+) -> list[Noted]:
+    """What NumPy warns of at the nodes of a tape, where `run` may run a node."""
+    warned: list[Noted] = []
     at = 0
 
     def at_node(step: Step, *operands: object) -> object:
         nonlocal at
         at = step[1]
-        return step[0](*operands)
+        return step[0](*operands) if run is None else run(step, operands, warned)
+
+    def note(words: str, _: int) -> None:
+        line = next(iter(tape.lines.get(at, ())), None)
+        warned.append((words, tape.nodes[at].primitive.name, line))
 
     with (
         Suppressed(ArithmeticError, IndexError, ValueError),
-        np.errstate(all="call", under="ignore", call=lambda words, _: warned.append((words, at))),
+        np.errstate(all="call", under="ignore", call=note),
     ):
         plan.values(arrays, plan.inspected(at_node))
     return warned
@@ -111,7 +120,7 @@ def warn_of_tape(tape: Tape, arrays: Sequence[np.ndarray]) -> None:
     state = np.geterr()
     if {state[kind] for kind in KINDS} != {"ignore"}:
         tape = inlined(tape)
-        _warn_at_lines(flagged(Interpreter(tape), arrays), tape)
+        _warn_all(flagged(Interpreter(tape), tape, arrays))
 
 
 def warning_hook(
@@ -226,16 +235,6 @@ def _call_at_user_line(f: Function, args: tuple[object, ...], kwargs: dict[str, 
     text = "\n" * (frame.f_lineno - 1) + "f(*args, **kwargs)"
     code = compile(text, frame.f_code.co_filename, "eval")
     eval(code, frame.f_globals, {"f": f, "args": args, "kwargs": kwargs})  # noqa: S307 - our text
-
-
-def _warn_at_lines(warned: Sequence[tuple[str, int]], tape: Tape) -> None:
-    """Warn of what was found in a tape, in NumPy's words, at the user's lines of the nodes."""
-    _warn_all([noted_at(tape, words, node) for words, node in warned])
-
-
-def noted_at(tape: Tape, words: str, node: int) -> Noted:
-    """What happened to a node of a tape, and the user's line of it."""
-    return words, tape.nodes[node].primitive.name, next(iter(tape.lines.get(node, ())), None)
 
 
 def _warn_all(warned: Sequence[Noted]) -> None:

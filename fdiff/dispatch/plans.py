@@ -13,6 +13,8 @@ import fdiff.intact_numpy as np
 
 from ..device_arrays import CPU
 from ..hooks import hooks
+from ..process.observation import TRANSFORM
+from ..process.progress import Stage
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
 from ..transforms.pipeline import GUARD, derive, within_budget
@@ -20,6 +22,33 @@ from .tiers.cuda_runner import runner_on
 
 Arrays = Sequence[object]
 Run = Callable[["Step", Arrays], Sequence[object]]
+
+
+class Effort:
+    """What it takes to make the tapes of an operator, and the word for it (`what`).
+
+    `seconds` are for each node of the trace; the whole takes `sweeps` times as long as its reverse
+    sweep. Where these are 0, they depend on sparsity patterns.
+    """
+
+    def __init__(
+        self, what: str = "deriving", *, seconds: float = 0.0, sweeps: float = 0.0
+    ) -> None:
+        self.what, self.seconds, self.sweeps = what, seconds, sweeps
+
+    def stage(self, call: str, length: int = 0) -> Stage:
+        """The stage in which the tapes of a public call are made of a trace of so many nodes.
+
+        Without the number it is part of a stage that a profiler sees.
+        """
+        seconds, category = self.seconds * length, "" if length else TRANSFORM
+        return Stage(
+            self.what, call, size=length, seconds=seconds, sweeps=self.sweeps, category=category
+        )
+
+
+DERIVING, PREPARING = Effort(), Effort("preparing")  # PREPARING: without derivatives
+deriving = DERIVING.stage
 
 
 class GuardMiss(Exception):  # noqa: N818 - it never leaves fdiff

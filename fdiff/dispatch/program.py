@@ -28,8 +28,6 @@ from ..errors import called
 from ..foreign_errors import not_foreign
 from ..process.collector import collector_paused
 from ..process.forking import late
-from ..process.observation import TRANSFORM
-from ..process.progress import Stage
 from ..process.room import budget
 from ..trace import TracedArray, derived_lines
 from ..tree import flatten
@@ -37,7 +35,7 @@ from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_k
 from .around_a_point import trace_variant
 from .branch_stability import ALTERNATIVES, FEW, SHARE, BranchStability
 from .capture_session import call_private
-from .plans import ExecuteAndKeep, OperatorPlan, execute, execute_unchecked
+from .plans import DERIVING, Effort, ExecuteAndKeep, OperatorPlan, execute, execute_unchecked
 from .variant import CallToTrace, Variant
 
 if TYPE_CHECKING:
@@ -59,32 +57,12 @@ MakePlan = Callable[[Variant], OperatorPlan]  # what an operator makes of a trac
 HELD = 2048  # functions, of traces that were used lately, whose findings are held
 VARIANTS = 128  # signatures remembered for one function, the oldest dropped first
 MOST_VARIANTS, NODES = 1024, 1 << 15  # and more, as long as their tapes are short together
-# Seconds that a plan takes for each node of the trace, and how many times as long as its reverse
-# sweep. Of other operators they depend on sparsity patterns.
-_DERIVING = {
-    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp"), (2.9e-5, 1.1)),
-    **dict.fromkeys(("hvp", "vhp"), (7e-5, 4.0)),
-}
 
 
 # Few programs branch on values.
 merge = late("merged_variants", __package__, "merge")
 without_merged = late("merged_variants", __package__, "without_merged")
 loop_driver = late("choosing.loop_driver", __package__, "Driver")
-
-
-def deriving(call: str, length: int = 0) -> Stage:
-    """The stage in which the tapes of a public call are made of a trace of so many nodes.
-
-    Without the number it is part of a stage that a profiler sees.
-    """
-    operator = call.partition("(")[0]
-    what = "preparing" if operator in {"jit", "vmap"} else "deriving"
-    seconds, sweeps = _DERIVING.get(operator, (0.0, 0.0))
-    category = "" if length else TRANSFORM
-    return Stage(
-        what, call, size=length, seconds=seconds * length, sweeps=sweeps, category=category
-    )
 
 
 def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Sequence[object], object]:
@@ -103,12 +81,12 @@ class Program:
     `make_plan` turns a new variant into the operator's plan. `body` is the function that runs on
     traced arguments (None: the function itself); where an operator has a body, a list of numbers
     counts as an array if it is differentiated (`lists`). With `eager`, calls may be differentiated
-    eagerly, but only on the CPU (`device`).
+    eagerly, but only on the CPU (`device`). `effort` is what it takes to make a plan.
     """
 
     __slots__ = (
-        "__weakref__", "argnums", "body", "device", "eager", "held", "lists", "make_plan", "name",
-        "plain", "plans", "ratios", "seconds", "stability", "steady", "told_of_integers",
+        "__weakref__", "argnums", "body", "device", "eager", "effort", "held", "lists", "make_plan",
+        "name", "plain", "plans", "ratios", "seconds", "stability", "steady", "told_of_integers",
         "variants",
     )  # fmt: skip
 
@@ -121,8 +99,9 @@ class Program:
         *,
         eager: bool = True,
         device: str = CPU,
+        effort: Effort = DERIVING,
     ) -> None:
-        self.name = name
+        self.name, self.effort = name, effort
         self.eager = eager and device == CPU
         self.device = device
         self.lists = body is not None
@@ -204,7 +183,7 @@ class Program:
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[Variant, list[object]]:
         """The same as `trace`, by a program that has no traces, nor looks for them."""
-        program = Program(self.name, self.argnums, self.make_plan, self.body)
+        program = Program(self.name, self.argnums, self.make_plan, self.body, effort=self.effort)
         return program.trace(f, args, kwargs)
 
     def _is_full(self) -> bool:
@@ -221,7 +200,7 @@ class Program:
         merged = merge(kept, f, at_once=at_once)
         if merged is not None:
             merged.inner[0][1].hold_in(self.held)
-            with deriving(merged.call):
+            with self.effort.stage(merged.call):
                 merged.plan = self._plan(merged)
             for step in merged.plan.steps():
                 step.runner.account.spent += stability.seconds
@@ -296,7 +275,7 @@ class Program:
     ) -> tuple[Variant, list[object]]:
         """A new variant, with loops that choose branches (`choosing`); the inputs of its tape."""
         call = called(self.name, f)
-        with collector_paused(), nullcontext() if eager else deriving(call):
+        with collector_paused(), nullcontext() if eager else self.effort.stage(call):
             leaves, spec = flatten((args, kwargs))
             order, in_spec = differentiated(args, self.argnums, call)
             body = lambda *a, **k: self.body(f, a, k)  # noqa: E731 - its function bound
@@ -308,7 +287,7 @@ class Program:
             if eager:
                 variant.plan = self.make_plan(variant)
             else:
-                with deriving(call, len(variant.tape)):
+                with self.effort.stage(call, len(variant.tape)):
                     variant.plan = self._plan(variant)
         inputs = [
             leaves[k] if isinstance(leaves[k], TracedArray) else native(leaves[k])

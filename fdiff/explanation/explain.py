@@ -17,8 +17,8 @@ from ..dispatch.tiers.tier_forecast import tier_forecast
 from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, called, failure
 from ..functional.call.device_calls import tracing_for
-from ..functional.call.invocation import ValuePlan
 from ..functional.call.prepared import Prepared, example_arguments
+from ..functional.call.results import ValuePlan
 from ..functional.operators.points import body_of_operator, floating
 from ..functional.options import check_argnums, check_callable, check_device
 from ..tape import Tape

@@ -51,7 +51,6 @@ LATE_NAMES = {
     "vhp": "operators.hessians",
     "vmap": "operators.vectorized_map",
 }
-hooks.warnings_of_trips = late("loop_warnings", __name__, "warnings_of_trips")
 hooks.vmap = late("operators.vectorized_map", __name__, "vmap")
 
 

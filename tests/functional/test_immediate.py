@@ -57,8 +57,8 @@ def general(monkeypatch):
     monkeypatch.delitem(occupied, "kinks", raising=False)
     from fdiff.functional.call import invocation as module
 
-    old = module.invoke
-    monkeypatch.setattr(module, "invoke", lambda *a: calls.append(a) or old(*a))
+    old = module.answer
+    monkeypatch.setattr(module, "answer", lambda *a: calls.append(a) or old(*a))
     return calls
 
 

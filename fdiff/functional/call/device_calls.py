@@ -1,7 +1,7 @@
 """Calls of operators with ``device="cuda"``: transfers of arrays to the device and back.
 
-Everything else is as on the CPU (`invocation`): the function is traced, its variant is chosen by
-types and guards, and the plan runs its steps. Only the runners of the steps belong to the device.
+Everything else is as on the CPU (`stages`): the function is traced, its variant is chosen by types
+and guards, and the plan runs its steps. Only the runners of the steps belong to the device.
 """
 
 from __future__ import annotations
@@ -9,46 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
 from ... import kernels
 from ...device_arrays import DeviceArray, lies_on_device
-from ...dispatch.arguments import Function
-from ...dispatch.program import Program
-from ...errors import DtypeError, InputError, called, failure
-from ...trace.trace_stack import root_trace, stack, tracing
+from ...errors import DtypeError, InputError, failure
+from ...trace.trace_stack import root_trace, stack
 from ...tree import map_leaves, node_parts
-from .kink_policy import policy, refuse_kinks
 
 if TYPE_CHECKING:
     from ...kernels import CudaDevice
-
-Invoke = Callable[
-    [Program, Function, tuple[object, ...], dict[str, object], Sequence[object]], object
-]
-
-
-def invoke_on_device(
-    invoke: Invoke,
-    program: Program,
-    f: Function,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-    vectors: Sequence[object],
-) -> object:
-    """The result of an operator that runs on a device; `invoke` is the general way."""
-    call = called(program.name, f)
-    if tracing():
-        _check_outer_device(program.device, call)
-        return invoke(program, f, args, kwargs, vectors)
-    args, vectors = placed(args, call), placed(tuple(vectors), call)
-    kwargs = kwargs and cast("dict[str, object]", _placed(kwargs, _device(call)))
-    if policy.get() == "raise":  # a search for faults, which reads values on the host
-        refuse_kinks(program, f, *map_leaves(_on_host, (args, kwargs)))  # type: ignore[misc] - a tree keeps its structure
-    with tracing_for(program.device):
-        return _returned(invoke(program, f, args, kwargs, vectors))
 
 
 def _device(call: str) -> CudaDevice:
@@ -78,17 +50,18 @@ def _placed(value: object, device: CudaDevice) -> object:
     return map_leaves(lambda leaf: _placed(leaf, device), value)
 
 
-def _on_host(leaf: object) -> object:
+def on_host(leaf: object) -> object:
+    """The values of an array on a device; any other leaf as it is."""
     return leaf.host() if isinstance(leaf, DeviceArray) else leaf
 
 
-def _returned(value: object) -> object:
+def returned(value: object) -> object:
     """Results as users get them."""
     if isinstance(value, DeviceArray):
         return value.device.export(value)
     if type(value) is tuple:
-        return tuple([_returned(item) for item in value])
-    return value if node_parts(value) is None else map_leaves(_returned, value)
+        return tuple([returned(item) for item in value])
+    return value if node_parts(value) is None else map_leaves(returned, value)
 
 
 # --- out= ---------------------------------------------------------------------------------------
@@ -152,7 +125,7 @@ def tracing_for(device: str | None) -> Generator[None]:
         stack.device = before
 
 
-def _check_outer_device(device: str, call: str) -> None:
+def check_outer_device(device: str, call: str) -> None:
     """Refuse a device inside a function that runs on another one: the outermost call decides."""
     if stack.device in (device, None):
         return

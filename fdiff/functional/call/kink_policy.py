@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, cast
 
 import fdiff.intact_numpy as np
 
-from ...dispatch.arguments import Function
-from ...dispatch.program import Program
 from ...dispatch.variant import Variant
 from ...errors import KinkError, choice, message
 from ...interpret import evaluate
@@ -27,10 +25,12 @@ from ...trace.derived_lines import in_trips, trips_of
 from ...trace.trace_stack import occupied
 from ...transforms.custom_calls import checkpoints_inlined
 from ...transforms.pipeline import GRADIENT, derive
-from ...tree import flatten, unflatten
+from ...tree import flatten, map_leaves, unflatten
+from .device_calls import on_host
 
 if TYPE_CHECKING:
     from ...transforms.kinks import Check
+    from .operator_call import OperatorCall
 
 POLICIES = ("table", "raise")
 WAY_OUT = 'fdiff.kinks("table"), the default, gives the value stated in docs/kinks.md.'
@@ -93,17 +93,16 @@ def _in_force(name: str) -> Generator[None]:
         policy.reset(token)
 
 
-def refuse_kinks(
-    program: Program, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
-) -> None:
-    """Raise if the derivative that `program` takes does not exist at these arguments.
+def refuse_kinks(call: OperatorCall) -> object:
+    """Raise if the derivative does not exist at the arguments of a call, which is returned.
 
     The function is traced afresh with the search on, in which functions made of several operations
     mark their own kinks.
     """
+    args, kwargs = map_leaves(on_host, (call.args, call.kwargs))  # type: ignore[misc] - a tree keeps its structure
     kink_search.on = True
     try:
-        variant, inputs = program.trace_anew(f, args, kwargs)
+        variant, inputs = call.program.trace_anew(call.f, args, kwargs)  # type: ignore[arg-type] - as above
     finally:
         kink_search.on = False
     for tape, wrt, of in _differentiated(variant):
@@ -116,6 +115,7 @@ def refuse_kinks(
             hit = np.asarray(values[check.first])
             if hit.any():
                 raise _error(variant.call, check, hit, np.asarray(values[check.first + 1]))
+    return call
 
 
 def mark_kinks(result: object, variant: Variant, inputs: Sequence[object]) -> object:

@@ -5,7 +5,7 @@ Sparse derivatives, sums over partitions, and results of traces for a single cal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -44,16 +44,3 @@ def of_partitions(f: object, origin: object) -> Any:
     """What an operator makes of a sum over partitions: a sum again. None for other functions."""
     derived = hooks.over_partitions
     return None if derived is None else derived(f, origin)
-
-
-def total_at(
-    f: object, origin: Callable[[Any], object], inputs: Any, vectors: Sequence[object]
-) -> tuple[object] | None:
-    """What an operator that is given the point gives for a sum over partitions; else None."""
-    if hooks.over_partitions is None:
-        return None
-    several = isinstance(inputs, tuple)
-    total = of_partitions(f, origin(tuple(range(len(inputs))) if several else 0))
-    if total is None:
-        return None
-    return (total(*inputs) if several and not vectors else total(inputs, *vectors),)

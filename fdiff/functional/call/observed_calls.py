@@ -4,50 +4,48 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
+from typing import TYPE_CHECKING
 
-import fdiff.intact_numpy as np
-
-from ...dispatch.arguments import Function
-from ...dispatch.program import Program
-from ...dispatch.variant import Variant
 from ...errors import called
 from ...process import observation
-from ...process.observation import CACHE, CALL, DISPATCH, TRACE, Observer, Span
+from ...process.observation import CACHE, CALL, DISPATCH, TRACE, Observer
 from ...trace import tracing
 from ...tree import flatten
 from ...user_lines import Line, is_internal
+from .call_execution import find_variant
+
+if TYPE_CHECKING:
+    from .operator_call import OperatorCall
 
 DEEPEST = 64  # lines of the user's code that a call is shown with
 
 
-def observed_call(
-    program: Program, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
-) -> Span:
-    """An open span for a public call; of a call inside a trace, which is recorded there."""
+def observed(call: OperatorCall) -> object:
+    """The result of a call, in a span; of a call inside a trace, in a span of this trace."""
     seen = observation.observer or Observer(())  # the last profile may just have ended
     inner = tracing()
-    name = called(program.name, f)
-    leaves = flatten((args, kwargs))[0] if seen.shapes else ()
+    leaves = flatten((call.args, call.kwargs))[0] if seen.shapes else ()
     shapes = [list(getattr(leaf, "shape", ())) for leaf in leaves]
-    span = seen.begin(name, TRACE if inner else CALL, shapes, device=program.device)
-    if seen.stack and not inner:
-        span.lines = user_stack()
-    return span
+    public, category = called(call.name, call.f), TRACE if inner else CALL
+    with seen.begin(public, category, shapes, device=call.device) as span:
+        if seen.stack and not inner:
+            span.lines = user_stack()
+        return call.go_on()
 
 
-def observed_find(
-    program: Program, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
-) -> tuple[Variant, list[np.ndarray]]:
-    """`Program.find` with a span around it, and a mark whether it had to trace."""
+def observed_find(call: OperatorCall) -> object:
+    """Find the variant of a call in a span, and mark whether it had to be traced."""
     around = observation.innermost()
-    before = {id(v) for variants in [*program.variants.values()] for v in variants}
+    before = {id(v) for variants in [*call.program.variants.values()] for v in variants}
     with observation.span("find variant", DISPATCH):
-        variant, arrays = program.find(f, args, kwargs)
+        find_variant(call)
+    variant = call.variant
+    assert variant is not None, "the stage has just found it"
     observation.mark(f"variant: {'hit' if id(variant) in before else 'miss'}", CACHE)
     if around is not None:
         around.tape = variant.tape
         around.args["variant"] = "eager" if variant.eager is not None else "traced"
-    return variant, arrays
+    return call
 
 
 def user_stack() -> tuple[Line, ...]:

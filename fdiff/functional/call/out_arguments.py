@@ -6,34 +6,35 @@ into them directly.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
 from ...device_arrays import lies_on_device
 from ...dispatch.arguments import WAY_OUT
-from ...errors import DtypeError, InputError, failure
+from ...errors import DtypeError, InputError, called, failure
 from ...foreign_errors import not_foreign
 from ...tree import flatten, joined
 from .device_calls import places_on_device, write_on_device
 
+if TYPE_CHECKING:
+    from .operator_call import OperatorCall
+
 WAY = "Pass arrays shaped like the result, and None wherever a fresh one is wanted."
 
 
-def call_into(
-    answer: Callable[..., object], name: str, args: tuple[object, ...], every: dict[str, Any]
-) -> object:
-    """``answer(args, others, every)``, with its arrays written into ``out`` of all keywords."""
-    others = dict(every)
-    out = others.pop("out")
+def write_to_out(call: OperatorCall) -> object:
+    """The result of a call, with its arrays written into the arrays of ``out``."""
+    name = called(call.name, call.f)
+    call.kwargs = dict(call.kwargs)
+    out = call.kwargs.pop("out")
     leaves = flatten(out)[0]
     places = [a for a in leaves if isinstance(a, np.ndarray)]
     places += places_on_device([a for a in leaves if lies_on_device(a)], name)
     if any(np.shares_memory(a, b) for k, a in enumerate(places) for b in places[:k]):
         fact = "two arrays in out share memory: one result would be written over the other."
         raise failure(InputError, name, fact, "Pass an array of its own for each.")
-    result = answer(args, others, every)
+    result = call.go_on()
     try:
         return joined(result, out, lambda value, place: _put(value, place, name))
     except not_foreign(ValueError):

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from functools import partial, wraps
+from functools import partial
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, overload
 
@@ -19,7 +19,6 @@ import fdiff.intact_numpy as np
 
 from ...device_arrays import CPU
 from ...dispatch.arguments import Function
-from ...dispatch.fast_paths.fast_path import FastPath
 from ...dispatch.plans import Arrays, PlanStep, Step
 from ...dispatch.program import OwnsPrograms, Program
 from ...errors import InputError, UnsupportedError, called, failure, shown
@@ -363,30 +362,3 @@ def _name(f: Function) -> str:
     line = line_of(f)
     name = printable(str(getattr(f, "__name__", type(f).__name__)))
     return f"{name}, {file_label(line[0])}:{line[1]}" if line else name
-
-
-def prepare(
-    call: Function,
-    f: Function,
-    program: Program,
-    split: Split,
-    fast_path: FastPath,
-    origin: Origin,
-) -> Prepared[..., Any]:
-    """A prepared function, named after `f`, which runs `call` until its fast path takes over.
-
-    `split` separates its arguments into arguments of `f` and vectors; `origin` makes it again in
-    another process.
-    """
-    prepared: Prepared[..., Any] = Prepared(call)
-    try:
-        wraps(f, assigned=("__module__", "__name__", "__qualname__"), updated=())(prepared)
-    except not_foreign(AttributeError, TypeError):
-        prepared.__name__ = program.name
-    prepared.__wrapped__ = f
-    prepared.__fdiff__ = program.name
-    prepared.programs = {}
-    prepared.program, prepared.split, prepared.origin = program, split, origin
-    prepared.writes_out = fast_path.writes_out
-    fast_path.attach(prepared, call, split)
-    return prepared

@@ -7,47 +7,48 @@ written as arithmetic, which only the user can do; the warning names the line th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
 from ...dispatch.program import Program
-from ...dispatch.variant import Variant
 from ...errors import RetraceWarning, warn
+from ...process.collector import collector_paused
 from ...trace.eager.eager_trace import EagerTrace
 from ...trace.trace_stack import stack
 from ...user_lines import Line, show_line
+
+if TYPE_CHECKING:
+    from .operator_call import OperatorCall
 
 TIMES = 20.0  # a call is slow that takes so many times as long as its operations alone
 SECONDS = 1.0  # spent in eager calls before anything is said
 LOOKS = 3  # calls that are compared with their operations, of which the fastest counts
 
 
-@contextmanager
-def timed(program: Program) -> Generator[list[Variant]]:
-    """Times a call that may be eager; its variant is put into the list, and released at the end.
+def timed(call: OperatorCall) -> object:
+    """The result of a call that may be eager, and is timed.
 
     Once eager calls took a second in all, branches are counted by lines during the next ones.
     """
-    variants: list[Variant] = []
+    program = call.program
     asked = program.seconds >= SECONDS
     before, stack.branches = stack.branches, Counter() if asked else None
-    begin = perf_counter()
     try:
-        yield variants
-        if variants and variants[0].eager is not None:
-            seconds = perf_counter() - begin
-            program.seconds += seconds
-            if stack.branches:
-                program.ratios.append(seconds / replayed(variants[0].eager))
-                if len(program.ratios) == LOOKS:
-                    _tell(program, variants[0].call, stack.branches)
+        with collector_paused():
+            begin = perf_counter()
+            result = call.go_on()
+            if call.variant is not None and (trace := call.variant.eager) is not None:
+                seconds = perf_counter() - begin
+                program.seconds += seconds
+                if stack.branches:
+                    program.ratios.append(seconds / replayed(trace))
+                    if len(program.ratios) == LOOKS:
+                        _tell(program, call.variant.call, stack.branches)
+            return result
     finally:
         stack.branches = before
-        for variant in variants:
-            variant.release()
 
 
 def _tell(program: Program, call: str, branches: Counter[Line | None]) -> None:

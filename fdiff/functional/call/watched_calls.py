@@ -13,15 +13,12 @@ that made the NaN.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import fdiff.intact_numpy as np
 
 from ...device_arrays import DeviceArray
-from ...dispatch.arguments import Function, native
-from ...dispatch.numpy_warnings import warn_after_hint
 from ...dispatch.plans import Arrays, Inspection
-from ...dispatch.program import Program
 from ...dispatch.variant import Variant
 from ...errors import AnomalyError, message
 from ...interpret import Interpreter
@@ -34,61 +31,35 @@ from ...transforms.custom_calls import inlined
 from ...tree import flatten, map_leaves
 from ...user_lines import user_line
 from .anomaly_reports import Names, anomaly_error
+from .device_calls import on_host
 
-Call = tuple[tuple[object, ...], dict[str, object]]
+if TYPE_CHECKING:
+    from .operator_call import OperatorCall
+
 DEFECT = (
     "The interpreter computes finite values where the result is not: please report it, with"
     " what fdiff.doctor() prints."
 )
 
 
-def watched(
-    program: Program,
-    f: Function,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-    vectors: Sequence[object],
-) -> object:
-    """The result of an operator, outside of any trace; `AnomalyError` if it is not finite."""
-    variant, arrays = program.find(f, args, kwargs, sure=True)
-    if variant.eager is not None:
-        variant.release()
-        variant, arrays = cast("tuple[Variant, list[np.ndarray]]", program.trace(f, args, kwargs))
-    for k in variant.swapped:
-        arrays[k] = native(arrays[k])
-    noted.hint = False
-    result = program.run(f, (args, kwargs), (variant, arrays), vectors, sure=True)
-    hint, finite = noted.hint, _all_finite(flatten(result)[0])
-    if not finite or not _function_is_finite(variant, arrays):
-        _search(program, f, (args, kwargs), vectors, variant.call, finite=finite)
-    if hint:
-        warn_after_hint(program, f, (args, kwargs), variant, arrays)
+def watched(call: OperatorCall) -> object:
+    """The result of a call outside of any trace; `AnomalyError` if it is not finite."""
+    call.sure, call.eager = True, False
+    result = call.go_on()
+    hint, finite, variant = noted.hint, _all_finite(flatten(result)[0]), call.variant
+    assert variant is not None, "a stage has found it"
+    if not finite or not _function_is_finite(variant, call.arrays):
+        _explain(call)  # no error where a derivative discards what looked doubtful
+        if not finite:
+            fact = "the result is not finite."
+            raise AnomalyError(message(variant.call, fact, DEFECT, user_line()))
+    noted.hint = hint
     return result
-
-
-def _search(
-    program: Program,
-    f: Function,
-    call: Call,
-    vectors: Sequence[object],
-    name: str,
-    *,
-    finite: bool,
-) -> None:
-    """Raise the error; none where a derivative discards what looked doubtful."""
-    on_host = cast("tuple[Call, Sequence[object]]", map_leaves(_on_host, (call, tuple(vectors))))
-    _explain(program, f, *on_host)
-    if not finite:
-        raise AnomalyError(message(name, "the result is not finite.", DEFECT, user_line()))
-
-
-def _on_host(leaf: object) -> object:
-    return leaf.host() if isinstance(leaf, DeviceArray) else leaf
 
 
 def _all_finite(values: Sequence[object]) -> bool:
     return not any(
-        not_finite(_on_host(x)).any()
+        not_finite(on_host(x)).any()
         for x in values
         if isinstance(x, (np.ndarray, np.generic, float, complex, DeviceArray))
     )
@@ -97,7 +68,7 @@ def _all_finite(values: Sequence[object]) -> bool:
 def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
     """Whether the outputs of the function are finite, and all it computes where that counts."""
     mode = anomaly_watch.in_force()
-    inputs = [cast("np.ndarray", _on_host(x)) for x in arrays]
+    inputs = [cast("np.ndarray", on_host(x)) for x in arrays]
     if mode is not None and mode.discarded:
         tape = inlined(variant.tape)
         values = node_values(tape, inputs)
@@ -113,12 +84,13 @@ def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
 # --- finding what made it -------------------------------------------------------------------------
 
 
-def _explain(program: Program, f: Function, call: Call, vectors: Sequence[object]) -> None:
+def _explain(call: OperatorCall) -> None:
     """Raise `AnomalyError` for the first NaN or infinity that counts."""
-    args, kwargs = call
+    every = call.args, call.kwargs, tuple(call.vectors)
+    args, kwargs, vectors = map_leaves(on_host, every)  # type: ignore[misc] - a tree keeps its structure
     with derived_lines():
-        variant, inputs = program.trace_anew(f, args, kwargs)
-        names = Names(variant, flatten(call)[1])
+        variant, inputs = call.program.trace_anew(call.f, args, kwargs)  # type: ignore[arg-type] - as above
+        names = Names(variant, flatten((args, kwargs))[1])
 
         def raise_for(anomaly: Anomaly) -> None:
             raise anomaly_error(variant.call, anomaly, names)
@@ -131,7 +103,7 @@ def _explain(program: Program, f: Function, call: Call, vectors: Sequence[object
             return [values[o] for o in tape.outputs]
 
         outputs(variant.tape, inputs)
-        variant.plan.call(inputs, vectors, Inspection(outputs))
+        variant.plan.call(inputs, vectors, Inspection(outputs))  # type: ignore[arg-type] - as above
     mode = anomaly_watch.in_force()
     if mode is not None and mode.discarded:
         tape = inlined(variant.tape)

@@ -21,8 +21,9 @@ from ...dispatch.variant import Variant
 from ...errors import InputError, UnsupportedError, failure
 from ...process import anomaly_watch
 from ...tracebacks import trim
-from ..call.invocation import invoke
+from ..call.operator_call import OperatorCall
 from ..call.prepared import Prepared
+from ..call.stages import answer
 from .call_layouts import (
     CalledFunction,
     Example,
@@ -97,7 +98,7 @@ class CallRecords:
         self._refuse_rebound()
         args, named = example.given
         own, vectors = self._target.split(args)
-        invoke(self._target.program, self._target.f, own, named, vectors)
+        answer(OperatorCall(self._target.program, self._target.f, own, named, vectors))
 
     def on_miss(self, args: tuple[object, ...]) -> int:
         """What code of Numba calls where it has no record for its arguments."""

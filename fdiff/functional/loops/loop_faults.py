@@ -7,21 +7,20 @@ the first failing trip is found by bisection: half of the trips take half of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import INT, ArrayType
-from ...dispatch.arguments import Function
+from ...dispatch.partial_loops import FEW, Partial, Values, alone, counted, laid_out, tried
 from ...dispatch.plans import Inspection
-from ...dispatch.program import Program
 from ...dispatch.tiers.tiered_execution import runner
 from ...errors import FAULTS, FdiffError
 from ...foreign_errors import not_foreign
 from ...interpret import Interpreter, Step
-from ...ops.control.loop import LOOP, operands
+from ...ops.control.loop import LOOP
 from ...ops.control.while_loop import WHILE
 from ...process.room import budget
 from ...tape import Node, Tape
@@ -32,11 +31,10 @@ from ...transforms.custom_calls import inlined
 from ...transforms.loops.body_runs import body_runs, has_bodies
 from ...user_lines import Line
 
-FEW = 256  # trips that are run one by one
-FACTOR = 16  # by which a loop with a condition is given more trips, until it fails
+if TYPE_CHECKING:
+    from ..call.operator_call import OperatorCall
 
-Values = Sequence[Any]
-Partial = Callable[[int], Values | None]  # what so many trips give; None where they fail
+FACTOR = 16  # by which a loop with a condition is given more trips, until it fails
 
 
 class _FaultPlace(Exception):  # noqa: N818 - it never leaves this module
@@ -49,31 +47,24 @@ class _FaultPlace(Exception):  # noqa: N818 - it never leaves this module
         self.trips, self.line = trips, line
 
 
-def note_trips(
-    error: Exception,
-    tape: Tape,
-    program: Program,
-    f: Function,
-    call: tuple[Any, Any],
-    vectors: Sequence[object],
-) -> None:
+def note_trips(error: Exception, call: OperatorCall) -> None:
     """Note at an error of NumPy's in which trip it was raised, and by which line of the body.
 
-    `tape` is the tape of the function, which may have no loops.
+    The function that is called may have no loops.
     """
-    if isinstance(error, FdiffError) or not _has_trips(tape):
+    if isinstance(error, FdiffError) or call.variant is None or not _has_trips(call.variant.tape):
         return
     before = budget.set(None)  # a budget cuts loops into segments, which are no loops of the user's
 
     def inspect() -> None:
         with derived_lines():
-            variant, inputs = program.trace_anew(f, *call)
-            variant.plan.call(inputs, vectors, Inspection(_outputs))
+            variant, inputs = call.program.trace_anew(call.f, call.args, call.kwargs)
+            variant.plan.call(inputs, call.vectors, Inspection(_outputs))
 
     try:
         inspect()
     except _FaultPlace as place:
-        explain(error, program.name, f, written_line(place.line), in_trips(place.trips))
+        explain(error, call.name, call.f, written_line(place.line), in_trips(place.trips))
     except not_foreign(*FAULTS, again=inspect):  # raised by what is not on a tape
         return
     finally:
@@ -111,19 +102,6 @@ def _value(node: Node, args: Values) -> object:
     arrays = laid_out(args)
     outs = runner(alone(node, arrays))(arrays)
     return outs[0] if len(node.types) == 1 else tuple(outs)
-
-
-def laid_out(args: Sequence[Any]) -> list[np.ndarray]:
-    """Arguments as runners take them."""
-    return [np.ascontiguousarray(x) if np.ndim(x) else np.asarray(x) for x in args]
-
-
-def alone(node: Node, arrays: Sequence[np.ndarray]) -> Tape:
-    """The tape of one node."""
-    with Trace("loop", lines=False) as trace:
-        inputs = [trace.input(ArrayType(x.shape, x.dtype)) for x in arrays]
-        results = apply_many(node.primitive, *inputs, **dict(node.params))
-        return trace.builder.finish([x.id for x in results])
 
 
 def _within(node: Node, args: Values) -> tuple[tuple[int, ...], Line | None]:
@@ -169,35 +147,6 @@ def _start(node: Node, args: Values) -> tuple[int, Values]:
     return good, [*args[:skipped], *state, *args[first:]]
 
 
-def _tried(tape: Tape, arrays: Sequence[np.ndarray]) -> Values | None:
-    """What a tape gives; None where it fails."""
-    run = partial(runner(tape), arrays)
-    try:
-        return run()
-    except not_foreign(*FAULTS, again=run):
-        return None
-
-
-def counted(params: dict[str, Any], args: Values, begin: int = 0) -> Partial:
-    """The carries of a loop after some trips, by their number, from the trip `begin` on."""
-    carries = params["carries"]
-    arrays = laid_out(args)
-    table = operands(arrays, carries, params["rows"]).rows
-    first, count = len(arrays) - len(table), int(args[0])
-    with Trace("loop", lines=False) as trace:
-        inputs = [trace.input(ArrayType(x.shape, x.dtype)) for x in arrays]
-        results = apply_many(LOOP, *inputs, **params)
-        tape = trace.builder.finish([x.id for x in results])
-
-    def run(trips: int) -> Values | None:
-        shift = trips + begin - count if params["reverse"] else -begin
-        rows = [np.roll(x, shift, 0) for x in table] if shift else table
-        outs = _tried(tape, [np.asarray(trips), *arrays[1:first], *rows])
-        return None if outs is None else outs[:carries]
-
-    return run
-
-
 def _conditional(params: dict[str, Any], args: Values) -> Partial:
     """The carries of a loop with a condition after some trips, or fewer if it ends before."""
     body, cond, carries = params["body"], params["cond"], params["carries"]
@@ -229,7 +178,7 @@ def _conditional(params: dict[str, Any], args: Values) -> Partial:
 
     def run(trips: int) -> Values | None:
         values = [*arrays[:carries], np.asarray(0), *arrays[carries:], np.asarray(trips)]
-        outs = _tried(tape, values)
+        outs = tried(tape, values)
         return None if outs is None else outs[:carries]
 
     return run

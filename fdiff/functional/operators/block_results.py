@@ -13,7 +13,7 @@ from ...dispatch.variant import Variant
 from ...errors import UNNAMED, InputError, failure
 from ...tape import Tape
 from ...tree import Spec, unflatten
-from ..call.invocation import deliver
+from ..call.results import deliver
 
 Finish = Callable[[Sequence[object]], object]
 Tree = tuple[Spec, Sequence[bool]]  # a structure, and which of its leaves are scalars

@@ -28,11 +28,11 @@ from ...dispatch.plans import (
     PlanStep,
     Run,
     Step,
+    deriving,
     execute,
     executes,
     replay,
 )
-from ...dispatch.program import deriving
 from ...dispatch.tiers.fixed_tier import fixed_tier
 from ...dispatch.variant import Variant
 from ...process.collector import collector_paused

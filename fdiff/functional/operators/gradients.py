@@ -8,16 +8,18 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from ...dispatch.arguments import Function
-from ...dispatch.plans import Arrays, OperatorPlan, Run
+from ...dispatch.plans import Arrays, Effort, OperatorPlan, Run
 from ...dispatch.variant import Variant
 from ...errors import DtypeError, InputError, called, failure, flag
 from ...tracebacks import public
 from ...transforms.derivative_tapes import choose
 from ...transforms.pipeline import GRADIENT
 from ..annotations import AtPoint, GradientKeywords, P, Places, R
-from ..call.invocation import Operator, deliver, gradients, prepared_operator, results
+from ..call.invocation import prepared_operator
 from ..call.late_operators import late, step_of
+from ..call.operator_call import Operator
 from ..call.prepared import Prepared
+from ..call.results import deliver, gradients, results
 from ..options import check_argnums, check_callable, check_device
 from .complex_rules import check_choice, check_complex
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ..call.prepared import Gradient, ValueAndGradient
 
 gradient_values = late("operators.eager_results", "gradient_values")
+SWEEP = Effort(seconds=2.9e-5, sweeps=1.1)  # of one sweep in either mode
 SEVERAL = "Use fdiff.jacobian for several outputs."
 _ONE_NUMBER: dict[type, str] = {
     type(None): "Return a number: is a `return` missing?",
@@ -118,7 +121,8 @@ def _prepare(
 def _operator(function: Function, has_aux: bool, choice: str, device: str) -> Operator:  # noqa: FBT001 - a key
     settings: dict[str, object] = {"has_aux": has_aux, "complex_inputs": choice, "device": device}
     plan = partial(GradPlan, value=function is value_and_grad, has_aux=has_aux)
-    return Operator(function, settings, plan, partial(_check, has_aux=has_aux, choice=choice))
+    check = partial(_check, has_aux=has_aux, choice=choice)
+    return Operator(function, settings, plan, check, SWEEP)
 
 
 @overload

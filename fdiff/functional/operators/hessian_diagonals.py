@@ -10,8 +10,7 @@ import fdiff.intact_numpy as np
 
 from ...attributes import cached_property
 from ...dispatch.arguments import Function, refuse_others, without_catch_alls
-from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, replay
-from ...dispatch.program import deriving
+from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, deriving, replay
 from ...dispatch.variant import Variant
 from ...errors import called
 from ...process.progress import Stage
@@ -22,8 +21,9 @@ from ...transforms.pipeline import TANGENT_SWEEPS, TANGENTS, VALUE, derive
 from ...transforms.sparsity.diagonal_colouring import diagonal_colours, diagonal_swept
 from ..annotations import Array, AtPoint, DiagonalKeywords, P, Point
 from ..call.input_checks import check_one_element
-from ..call.invocation import Operator, gradients
+from ..call.operator_call import Operator
 from ..call.prepared import Prepared
+from ..call.results import gradients
 from ..options import LEFT_OUT, check_chunk, check_device
 from .block_results import zeros_beside
 from .dense_plans import BUDGET, gradient_tape

@@ -29,13 +29,13 @@ from ..annotations import (
     ProductKeywords,
     R,
 )
-from ..call.invocation import Operator
 from ..call.late_operators import of_sparse
+from ..call.operator_call import Operator
 from ..call.prepared import Prepared
 from ..options import LEFT_OUT, check_chunk, check_device, check_flags, check_mode, refuse_lower
 from .dense_plans import check_hessian, hessian_plan
 from .jacobians import dense
-from .products import HvpPlan, product, refused
+from .products import TWO_SWEEPS, HvpPlan, product, refused
 
 if TYPE_CHECKING:
     from ..call.prepared import Blocks, Hvp
@@ -393,7 +393,7 @@ def _products(function: Function) -> dict[tuple[bool, bool, str], Operator]:
         settings: dict[str, object] = {"strict": strict, "device": device}
         check = partial(check_hessian, strict=strict)
         maker = WithValue(function) if value else function
-        operators[strict, value, device] = Operator(maker, settings, plan, check)
+        operators[strict, value, device] = Operator(maker, settings, plan, check, TWO_SWEEPS)
     return operators
 
 

@@ -15,8 +15,9 @@ from ...foreign_errors import not_foreign
 from ...tracebacks import public, trim
 from ..annotations import Array, AtPoint, BlockKeywords, Entries, JacobianKeywords, P, Places, Point
 from ..call.input_checks import check_columns, check_outputs, check_strict
-from ..call.invocation import Operator, immediate_call, prepared_operator
+from ..call.invocation import immediate_call, prepared_operator
 from ..call.late_operators import of_sparse
+from ..call.operator_call import Operator
 from ..call.prepared import Prepared
 from ..options import (
     LEFT_OUT,

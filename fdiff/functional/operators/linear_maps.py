@@ -14,7 +14,9 @@ from ...transforms.linear_part import split
 from ...transforms.pipeline import LINEAR, derive
 from ..annotations import R
 from ..call.input_checks import check_inputs, check_outputs, check_vector
-from ..call.invocation import Operator, invoke, results, tangents
+from ..call.operator_call import Operator, OperatorCall
+from ..call.results import results, tangents
+from ..call.stages import answer
 from ..options import check_callable
 from .dense_plans import without_eager_trace
 from .points import refuse_integers
@@ -128,7 +130,7 @@ def linearize(f: Callable[..., R], *primals: Any) -> tuple[R, Callable[..., R]]:
     check_callable(f, "linearize")
     args, argnums = check_inputs(primals, f, "linearize")
     refuse_integers(args, called("linearize", f))
-    return invoke(_OPERATOR.program(f, argnums), f, args, {})  # type: ignore[return-value] - what the plan gives
+    return answer(OperatorCall(_OPERATOR.program(f, argnums), f, args, {}))  # type: ignore[return-value] - what the plan gives
 
 
 _OPERATOR = Operator(linearize, {}, LinearPlan, check_outputs)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 from ...device_arrays import DEVICES
 from ...dispatch.arguments import ONCE, Argnums, Function, refuse_others, without_catch_alls
 from ...dispatch.fast_paths.fast_path import known_fast_path
-from ...dispatch.plans import Arrays, OperatorPlan, Run
+from ...dispatch.plans import Arrays, Effort, OperatorPlan, Run
 from ...dispatch.program import MakePlan
 from ...dispatch.variant import Variant
 from ...errors import InputError, called, failure
@@ -17,19 +17,13 @@ from ...tracebacks import trim
 from ...transforms.pipeline import HVP, JVP, VJP
 from ..annotations import A, AtPoint, P, Places, ProductKeywords, R
 from ..call.input_checks import check_outputs, check_strict, check_vector
-from ..call.invocation import (
-    Call,
-    Operator,
-    deliver,
-    gradients,
-    immediate_call,
-    prepared_function,
-    results,
-    tangents,
-)
+from ..call.invocation import Arguments, immediate_call, prepared_function
 from ..call.late_operators import late, step_of
+from ..call.operator_call import Operator
 from ..call.prepared import Prepared
+from ..call.results import deliver, gradients, results, tangents
 from ..options import LEFT_OUT, check_argnums, check_callable, check_device, check_flags
+from .gradients import SWEEP
 
 if TYPE_CHECKING:
     from ..call.prepared import Jvp, Vjp
@@ -39,6 +33,7 @@ vjp_values, jvp_values = (
     late("operators.eager_results", "jvp_values"),
 )
 hvp_values = late("operators.eager_results", "hvp_values")
+TWO_SWEEPS = Effort(seconds=7e-5, sweeps=4.0)
 
 
 class VjpPlan(OperatorPlan):
@@ -141,7 +136,7 @@ def product(operator: Operator, f: Function, inputs: object, v: object, argnums:
     return prepared_function(program, f, split, origin, arrange=_arrange)
 
 
-def _arrange(x: object, /, v: object = None, *args: object, **kwargs: object) -> Call:
+def _arrange(x: object, /, v: object = None, *args: object, **kwargs: object) -> Arguments:
     """The arguments of a product: the point, the vector, the other arguments of the function."""
     return (x, v, *args), kwargs
 
@@ -358,6 +353,7 @@ def _operators(function: Function, plan: MakePlan) -> dict[tuple[bool, str], Ope
             {"strict": strict, "device": device},
             plan,
             partial(_check, strict=strict),
+            SWEEP,
         )
         for strict in (False, True)
         for device in DEVICES

@@ -11,6 +11,7 @@ from ...capture.dependencies import retained_data
 from ...device_arrays import CPU
 from ...dispatch.arguments import Function
 from ...dispatch.fast_paths.fast_path import forget as forget_fast_paths
+from ...dispatch.plans import PREPARING
 from ...dispatch.program import Program
 from ...dispatch.program import forget as forget_programs
 from ...dispatch.tiers.compiler_defects import Defect
@@ -29,8 +30,10 @@ from ...transforms.pipeline import VALUE, derive, within_budget
 from ...tree import map_leaves
 from ..annotations import P, R, T
 from ..call.device_calls import tracing_for
-from ..call.invocation import Operator, ValuePlan, prepared_operator
+from ..call.invocation import prepared_operator
+from ..call.operator_call import Operator
 from ..call.prepared import Prepared, example_arguments
+from ..call.results import ValuePlan
 from ..options import check_callable, check_device
 
 if TYPE_CHECKING:
@@ -117,8 +120,9 @@ def _jit(compiler: str | None, device: str) -> Operator:
     """The operator for a device and a compiler, by default the environment's."""
     settings: dict[str, object] = {"device": device}
     if compiler is None:
-        return Operator(jit, settings, JitPlan)
-    return Operator(jit, {"compiler": compiler, **settings}, partial(JitPlan, compiler=compiler))
+        return Operator(jit, settings, JitPlan, effort=PREPARING)
+    plan = partial(JitPlan, compiler=compiler)
+    return Operator(jit, {"compiler": compiler, **settings}, plan, effort=PREPARING)
 
 
 @public

@@ -10,17 +10,17 @@ import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import WAY_OUT, Argnums, Function
 from ...dispatch.fast_paths.fast_path import has_parameter
-from ...dispatch.program import MOST, Program, program_of
+from ...dispatch.program import MOST
 from ...errors import InputError, called, choice, failure, flag, shown
 from ...tree import flatten
-from ..call.invocation import Call, Check, Operator, immediate_call, no_vectors, prepared_function
+from ..call.invocation import Arguments, immediate_call, no_vectors, prepared_function
+from ..call.operator_call import Check, Operator
 from ..call.prepared import Origin, Prepared
 from ..options import LEFT_OUT, check_argnums, check_callable, check_device, check_mode
 from .complex_rules import check_choice
 from .dense_plans import check_hessian
 from .hessians import hessian
 from .jacobians import check_jacobian, jacobian
-from .points import body_of_operator
 from .sparse_plans import Result, array_as, coordinates, sparse_plan, values_alone
 
 FORMATS = ("csr", "csc", "coo")
@@ -46,6 +46,7 @@ class SparseOperator(Operator):
     """A sparse derivative with its settings checked, or one of its parts."""
 
     __slots__ = ("part",)
+    eager = False  # an eager trace has no structure
 
     def __init__(
         self,
@@ -66,14 +67,6 @@ class SparseOperator(Operator):
         super().__init__(derivative, settings, plan, check)
         self.part = part
 
-    def program(self, f: Function, argnums: Argnums) -> Program:
-        """The program of `f`, which is never differentiated eagerly: that has no structure."""
-        body = body_of_operator(self.name, argnums)
-        make = partial(
-            Program, self.name, argnums, self.make_plan, body, eager=False, device=self.device
-        )
-        return program_of(f, (self, argnums), make)
-
     def prepared(self, f: Function, argnums: Argnums) -> Prepared[..., Any]:
         """The prepared function, or the prepared function of the part."""
         origin = self.origin(argnums)
@@ -86,7 +79,7 @@ class SparseOperator(Operator):
         )  # fmt: skip
 
 
-def _arranged(f: Function, operator: SparseOperator, *args: object, **kwargs: object) -> Call:
+def _arranged(f: Function, operator: SparseOperator, *args: object, **kwargs: object) -> Arguments:
     """The arguments of a call, in which nothing asks for what a sparse result has not."""
     out = "out" in kwargs and not has_parameter(f, "out")
     if operator.part == "array":

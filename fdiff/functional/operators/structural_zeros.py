@@ -10,8 +10,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType
 from ...attributes import cached_property
 from ...device_arrays import DeviceArray
-from ...dispatch.plans import Arrays, PlanStep, Run, executes
-from ...dispatch.program import deriving
+from ...dispatch.plans import Arrays, PlanStep, Run, deriving, executes
 from ...dispatch.variant import Variant
 from ...process.collector import collector_paused
 from ...tape import Tape

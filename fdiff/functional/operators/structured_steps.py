@@ -14,8 +14,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType
 from ...bounded_cache import WeakValues
 from ...device_arrays import DeviceArray
-from ...dispatch.plans import Arrays, PlanStep
-from ...dispatch.program import deriving
+from ...dispatch.plans import Arrays, PlanStep, deriving
 from ...dispatch.tiers.tiered_execution import runner
 from ...dispatch.variant import Variant
 from ...process.collector import collector_paused

@@ -13,6 +13,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...dispatch.arguments import Function, argument, traceable
+from ...dispatch.plans import PREPARING
 from ...dispatch.program import Program, program_of
 from ...errors import InputError, called, failure, shown
 from ...hooks import hooks
@@ -34,8 +35,9 @@ from ...tracebacks import public
 from ...transforms.pipeline import VMAP, derive
 from ...tree import Spec, flatten, unflatten
 from ..annotations import AtPoint, Entries, P
-from ..call.invocation import ValuePlan, no_vectors, prepared_function
+from ..call.invocation import no_vectors, prepared_function
 from ..call.prepared import Origin, Prepared
+from ..call.results import ValuePlan
 from ..options import check_callable, check_device, is_int
 from .mapped_axes import (
     Axis,
@@ -121,7 +123,9 @@ def vmap(
     program = program_of(
         f,
         ("vmap", repr(ins), repr(out_axes), device),
-        lambda: Program("vmap", None, ValuePlan, body, eager=False, device=device),
+        lambda: Program(
+            "vmap", None, ValuePlan, body, eager=False, device=device, effort=PREPARING
+        ),
     )
     program.plain = lambda g, args, kwargs: _one_by_one(g, args, kwargs, ins)
     origin = Origin(vmap, {"in_axes": in_axes, "out_axes": out_axes, "device": device})

@@ -7,51 +7,35 @@ kernel masks may set flags, too, the search goes on behind that trip.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ..dispatch.numpy_warnings import Noted, noted_at
-from ..dispatch.tiers.tiered_execution import runner
-from ..foreign_errors import Suppressed
 from ..interpret import Interpreter, Step
 from ..ops.control.loop import LOOP
 from ..process.float_flags import noting, taken
 from ..tape import Node, Tape
 from ..transforms.custom_calls import inlined
 from ..transforms.loops.body_runs import body_runs
-from .loops.loop_faults import FEW, alone, counted, laid_out
+from .numpy_warnings import Noted, flagged
+from .partial_loops import FEW, Values, alone, counted, laid_out
+from .tiers.tiered_execution import runner
 
 _SEARCHES = 8  # for trips that flags tell of and NumPy does not
-
-Values = Sequence[Any]
 
 
 def warnings_of_trips(tape: Tape, arrays: Values) -> list[Noted]:
     """What NumPy warns of at the values of a tape; in a loop of many trips of the first such."""
     tape = inlined(tape)
-    warned: list[Noted] = []
-    at = 0
 
-    def at_node(step: Step, *args: Any) -> object:
-        nonlocal at
-        at = step[1]
-        node = tape.nodes[at]
+    def run(step: Step, args: tuple[Any, ...], warned: list[Noted]) -> object:
+        node = tape.nodes[step[1]]
         if node.primitive is LOOP and int(args[0]) > FEW:
             return _run(node, laid_out(args), warned)
         return step[0](*args)
 
-    def note(words: str, _: int) -> None:
-        warned.append(noted_at(tape, words, at))
-
-    plan = Interpreter(tape)
-    with (
-        Suppressed(ArithmeticError, IndexError, ValueError),
-        np.errstate(all="call", under="ignore", call=note),
-    ):
-        plan.values(arrays, plan.inspected(at_node))
-    return warned
+    return flagged(Interpreter(tape), tape, arrays, run)
 
 
 def _run(node: Node, args: list[np.ndarray], warned: list[Noted]) -> object:

@@ -1,0 +1,174 @@
+"""The stages of a call that most calls need: the variant is found, and its plan is run.
+
+In a trace, the plan of a new variant is recorded instead. Short stages stand here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import fdiff.intact_numpy as np
+
+from ...dispatch.arguments import native
+from ...dispatch.plans import GuardMiss, PlanStep, replay
+from ...dispatch.variant import Variant
+from ...errors import FAULTS, FdiffError, called
+from ...foreign_errors import not_foreign
+from ...hooks import hooks
+from ...ops.entrywise.kink_marks import kink_search
+from ...process import forking, observation
+from ...process.float_flags import noted
+from ...trace import current, tracing
+from ...trace.handler_arguments import resolve
+from ...trace.local_arrays import LocalArray
+from ...trace.trace_stack import forget_abandoned
+from ...tree import map_leaves
+from ..operators.points import floating, refuse_integers
+from .device_calls import check_outer_device, placed, returned, tracing_for
+from .input_checks import check_point
+from .kink_policy import mark_kinks
+from .late_operators import late, of_partitions
+
+if TYPE_CHECKING:
+    from .operator_call import OperatorCall
+
+note_trips = late("loops.loop_faults", "note_trips")
+warn_after_hint = forking.late("numpy_warnings", "fdiff.dispatch", "warn_after_hint")
+
+
+def close_abandoned(call: OperatorCall) -> object:
+    """Close what exceptions have left open: profiles, and traces of other threads."""
+    observation.end_abandoned()
+    if not tracing():
+        forget_abandoned()
+    return call
+
+
+def recorded_arrays(call: OperatorCall) -> object:
+    """The results for recorded arrays, which are recorded; the call itself for plain arrays."""
+    recorded, again = hooks.recorded_operator, call.again
+    assert recorded is not None
+    assert again is not None
+    results = recorded(again, call.name, call.f, call.given, call.kwargs)
+    return call if results is None else results[0]
+
+
+def over_partitions(call: OperatorCall) -> object:
+    """The result of a call that names a sum over partitions and the point; else the call itself."""
+    assert call.operator is not None, "the stage applies to calls that name the point"
+    inputs: Any = call.args[0]
+    several = isinstance(inputs, tuple)
+    origin = call.operator.origin(tuple(range(len(inputs))) if several else 0)
+    if (total := of_partitions(call.f, origin)) is None:
+        return call
+    return total(*inputs) if several and not call.vectors else total(inputs, *call.vectors)
+
+
+def on_device(call: OperatorCall) -> object:
+    """The result of a call that runs on a device; inside a trace, the call itself."""
+    public = called(call.name, call.f)
+    if tracing():
+        check_outer_device(call.device, public)
+        return call
+    call.args, call.vectors = placed(call.args, public), placed(tuple(call.vectors), public)
+    if call.kwargs:
+        (call.kwargs,) = placed((call.kwargs,), public)  # type: ignore[assignment] - a tree keeps its structure
+    with tracing_for(call.device):
+        return returned(call.go_on())
+
+
+def at_point(call: OperatorCall) -> object:
+    """Check the point of a call that names it, and set the arguments and the program by it."""
+    operator = call.operator
+    assert operator is not None, "the stage applies to calls that name the point"
+    call.args, argnums = check_point(call.args[0], call.argnums, call.f, operator.name)
+    refuse_integers(call.args, called(operator.name, call.f))
+    call.program = operator.program(call.f, argnums)
+    return call
+
+
+def as_floats(call: OperatorCall) -> object:
+    """Take integers among the differentiated arguments as floats."""
+    args = call.args
+    if call.program.argnums == 0 and args and args[0].__class__ is np.ndarray:
+        point: Any = args[0]
+        if point.dtype.kind == "f":
+            return call  # as most points are
+    call.args = floating(call.args, call.program, call.f)
+    return call
+
+
+def in_trace(call: OperatorCall) -> object:
+    """Record what the plan of a new trace would compute in the trace under way."""
+    args, kwargs, vectors = map_leaves(_plain, (call.args, call.kwargs, tuple(call.vectors)))  # type: ignore[misc] - a tree keeps its structure
+    variant, inputs = call.program.trace(call.f, args, kwargs)  # type: ignore[arg-type] - as above
+    call.variant = variant
+    if variant.check is not None:  # the guards of the inner function hold for the outer trace
+        (holds,) = replay(PlanStep(variant.check), inputs)
+        current().guards.expect(holds.id, True)  # type: ignore[attr-defined] - a check has one traced output
+    result = variant.plan.call(inputs, vectors, replay)  # type: ignore[arg-type] - as above
+    return mark_kinks(result, variant, inputs) if kink_search.on else result
+
+
+def _plain(leaf: object) -> object:
+    """The traced or plain array in place of a local array of the function under way."""
+    leaf = resolve(leaf)
+    return np.asarray(leaf) if type(leaf) is LocalArray else leaf
+
+
+def with_reports(
+    call: OperatorCall, rest: Callable[[OperatorCall], object] | None = None
+) -> object:
+    """The result of the later stages (`rest`), with NumPy's warnings.
+
+    The processor's flags hint at these. An error of NumPy's names the trip of a loop.
+    """
+    noted.hint = False
+    try:
+        result = call.go_on() if rest is None else rest(call)
+        if noted.hint:
+            arguments = call.args, call.kwargs
+            warn_after_hint(call.program, call.f, arguments, call.variant, call.arrays)
+    except FAULTS as error:
+        note_trips(error, call)
+        raise
+    return result
+
+
+def find_variant(call: OperatorCall) -> object:
+    """Find the variant that holds for the arguments, and the inputs of its tape; else trace `f`."""
+    variant, arrays = call.program.find(call.f, call.args, call.kwargs, sure=call.sure)
+    if variant.eager is not None and not call.eager:
+        variant.release()
+        variant, arrays = call.program.trace(call.f, call.args, call.kwargs)  # type: ignore[assignment] - no trace is under way: they are arrays
+    for k in variant.swapped:  # captured arrays of another byte order than the machine's
+        arrays[k] = native(arrays[k])
+    call.variant, call.arrays = variant, arrays
+    return call
+
+
+def run_plan(call: OperatorCall) -> object:
+    """Run the plan of the variant on the arrays; after a guard fails, of the variant that holds."""
+    variant = call.variant
+    assert variant is not None, "a stage before this one finds it"
+    if variant.check is None or call.sure or not variant.plan.guards:
+        return _result(call, variant)
+    try:
+        return _result(call, variant)
+    except GuardMiss:
+        pass
+    except not_foreign(FdiffError, *FAULTS, again=partial(_result, call, variant)):
+        if variant.guards_hold(call.arrays):  # else it may be about a branch that is not taken
+            raise
+    # The guards are not evaluated again with the plan: near a tie a kernel may round to the other
+    # side than the check did, and no variant would hold.
+    noted.hint, call.sure = False, True
+    find_variant(call)
+    return _result(call, call.variant)
+
+
+def _result(call: OperatorCall, variant: Variant) -> object:
+    arguments, found = (call.args, call.kwargs), (variant, call.arrays)
+    return call.program.run(call.f, arguments, found, call.vectors, sure=call.sure)

@@ -1,0 +1,120 @@
+"""Operators, and the record of one call of an operator, which goes through `stages`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import fdiff.intact_numpy as np
+
+from ...device_arrays import CPU
+from ...dispatch.arguments import Argnums, Function
+from ...dispatch.plans import DERIVING, Effort, OperatorPlan
+from ...dispatch.program import MakePlan, Program, program_of
+from ...dispatch.variant import Variant
+from ..operators.points import body_of_operator
+from .prepared import Origin
+
+Check = Callable[[Variant, str], object]
+# To which calls a stage applies (None: to every call), and what it does.
+CallStage = tuple[Callable[["OperatorCall"], object] | None, Callable[["OperatorCall"], object]]
+
+
+class Operator:
+    """A public operator with its settings checked; all calls with equal settings share one object.
+
+    `function` is the public function, `settings` are its arguments other than `argnums`. `plan`
+    makes the plan of a traced function, after ``check(variant, name)`` has refused functions
+    without a derivative. Programs and fast paths are cached by operator.
+    """
+
+    __slots__ = ("check", "device", "effort", "function", "name", "plan", "settings")
+    eager = True  # whether functions may be differentiated eagerly
+
+    def __init__(
+        self,
+        function: Function,
+        settings: dict[str, object],
+        plan: MakePlan,
+        check: Check | None = None,
+        effort: Effort = DERIVING,
+    ) -> None:
+        self.device = str(settings.get("device", CPU))
+        self.function = function
+        self.name = function.__name__
+        self.settings = settings
+        self.plan = plan
+        self.check, self.effort = check, effort
+
+    def make_plan(self, variant: Variant) -> OperatorPlan:
+        """The plan of a traced function, where it has one."""
+        if self.check is not None:
+            self.check(variant, self.name)
+        return self.plan(variant)
+
+    def program(self, f: Function, argnums: Argnums) -> Program:
+        """The program of `f` under this operator."""
+        body = body_of_operator(self.name, argnums)
+        make = partial(
+            Program, self.name, argnums, self.make_plan, body, eager=self.eager,
+            device=self.device, effort=self.effort,
+        )  # fmt: skip
+        return program_of(f, (self, argnums), make)
+
+    def origin(self, argnums: Argnums) -> Origin:
+        """From what the prepared function of this operator is made again."""
+        settings = self.settings if argnums is None else {"argnums": argnums, **self.settings}
+        return Origin(self.function, settings)
+
+
+class OperatorCall:
+    """A call of an operator on its way through the stages.
+
+    `f` is the user's function, `args` and `kwargs` are its arguments, `vectors` come with products.
+    ``again(*given, **kwargs)`` is the call as it came; with `writes_out`, the keyword ``out`` is
+    fdiff's. `program` holds the traces of `f`. Where a call names the `operator` and the point at
+    once, the program follows from the point and `argnums`. `variant` is the trace that holds for
+    the arguments, and `arrays` are the inputs of its tape. With `sure`, the guards of the variant
+    are evaluated before its plan runs; unless `eager`, the variant is no eager trace.
+    """
+
+    ahead: Iterator[CallStage]
+    program: Program
+    arrays: list[np.ndarray]
+    variant: Variant | None = None
+    operator: Operator | None = None
+    argnums: object = None
+    sure, eager = False, True
+
+    def __init__(
+        self,
+        asked: Program | Operator,
+        f: Function,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        vectors: Sequence[object] = (),
+        again: Function | None = None,
+        given: tuple[object, ...] = (),
+        writes_out: bool = False,  # noqa: FBT001, FBT002 - called for each call
+    ) -> None:
+        self.name, self.device = asked.name, asked.device
+        self.f, self.args, self.kwargs, self.vectors = f, args, kwargs, vectors
+        self.again, self.given, self.writes_out = again, given, writes_out
+        if asked.__class__ is Program:
+            self.program = asked  # type: ignore[assignment] - its class was looked at
+        else:
+            self.operator = asked  # type: ignore[assignment] - as above
+
+    def go_through(self, stages: Sequence[CallStage]) -> object:
+        """The result of these stages."""
+        self.ahead = iter(stages)
+        return self.go_on()
+
+    def go_on(self) -> object:
+        """The result of the stages that are ahead."""
+        for applies, run in self.ahead:
+            if applies is None or applies(self):
+                result = run(self)
+                if result is not self:
+                    return result
+        raise AssertionError(self.name)  # the last stage gives the result

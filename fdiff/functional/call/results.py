@@ -1,0 +1,61 @@
+"""Results in the structure that the caller expects, and the plan of a function itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dispatch.plans import Arrays, OperatorPlan, Run
+from ...dispatch.variant import Variant
+from ...trace import TracedArray
+from ...transforms.pipeline import VALUE
+from ...tree import unflatten
+from .late_operators import late, step_of
+
+output_values = late("operators.eager_results", "output_values")
+
+
+def deliver(out: object, scalar: bool) -> object:  # noqa: FBT001 - called for each result
+    """A result as NumPy would give it: a scalar, or an array the caller owns."""
+    if isinstance(out, TracedArray):
+        return TracedArray(out.home, out.id, out.type, scalar=scalar and not out.shape)
+    return out[()] if scalar else out  # type: ignore[index] - an array, if not a traced one
+
+
+def results(variant: Variant, outs: Sequence[object]) -> object:
+    """The function's result: numeric leaves from `outs`, Python numbers and others as they were."""
+    numeric = iter(zip(outs, variant.scalars, variant.numbers, strict=True))
+    leaves: list[object] = []
+    for fixed in variant.outs:
+        if fixed:
+            leaves.append(fixed[0])
+            continue
+        out, scalar, number = next(numeric)
+        leaves.append(deliver(out, scalar) if number is None else number)
+    return unflatten(variant.out_spec, leaves)
+
+
+def tangents(variant: Variant, outs: Sequence[object]) -> object:
+    """One array for each output, in the structure of the outputs."""
+    leaves = [deliver(out, scalar) for out, scalar in zip(outs, variant.scalars, strict=True)]
+    return unflatten(variant.out_spec, leaves)
+
+
+def gradients(variant: Variant, outs: Sequence[object]) -> object:
+    """One array for each differentiated leaf, in the structure of the arguments."""
+    scalars = variant.input_scalars
+    leaves = [deliver(out, scalars[k]) for out, k in zip(outs, variant.wrt, strict=True)]
+    return leaves[0] if variant.in_spec.kind is None else unflatten(variant.in_spec, leaves)
+
+
+class ValuePlan(OperatorPlan):
+    """The plan of the function itself, interpreted until a kernel pays off."""
+
+    guards = True
+    order = 0
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        self.step = step_of(variant, VALUE, output_values)
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        return results(self.variant, run(self.step, arrays))

@@ -1,0 +1,115 @@
+"""The life of a call of an operator, from top to bottom.
+
+An `OperatorCall` goes through `STAGES` in order. A stage is one function of the call. It returns
+the call, and the next stage goes on; or it returns the result. A stage that does something around
+the later ones gets their result from ``call.go_on()``. Above each stage stands to which calls it
+applies.
+"""
+
+from __future__ import annotations
+
+from ...device_arrays import CPU
+from ...hooks import hooks
+from ...process import anomaly_watch, observation
+from ...trace import tracing
+from ...trace.trace_stack import occupied
+from .call_execution import (
+    as_floats,
+    at_point,
+    close_abandoned,
+    find_variant,
+    in_trace,
+    on_device,
+    over_partitions,
+    recorded_arrays,
+    run_plan,
+    with_reports,
+)
+from .kink_policy import ASKED, policy, refuse_kinks
+from .late_operators import late
+from .operator_call import CallStage, OperatorCall
+
+# Imported by the first call that needs it.
+write_to_out = late("call.out_arguments", "write_to_out")
+observed = late("call.observed_calls", "observed")
+observed_find = late("call.observed_calls", "observed_find")
+watched = late("call.watched_calls", "watched")
+timed = late("call.slow_code", "timed")
+
+
+REPORTS: CallStage = (None, with_reports)
+TIMED: CallStage = (lambda call: call.program.stability, timed)
+VARIANT: CallStage = (lambda call: call.variant is None, find_variant)
+PLAN: CallStage = (None, run_plan)
+STAGES: tuple[CallStage, ...] = (
+    # Something is watched, looked for or traced, in this thread or another one.
+    (lambda _: occupied, close_abandoned),
+    # ``out=``: results are written into arrays of the caller.
+    (lambda call: call.writes_out and "out" in call.kwargs, write_to_out),
+    # `f` may be a sum over partitions of data (`fdiff.distributed`), and the call names the point.
+    (lambda call: hooks.over_partitions and call.operator is not None, over_partitions),
+    # Recorded arrays exist, since `fdiff.autograd` was imported, and may be arguments.
+    (
+        lambda call: hooks.recorded_operator and call.again is not None and not tracing(),
+        recorded_arrays,
+    ),
+    # ``device="cuda"``: arguments go to the device, and results come back.
+    (lambda call: call.device != CPU, on_device),
+    # The call names the point: the arguments and the program follow from it.
+    (lambda call: call.operator is not None, at_point),
+    # A profiler sees the call as a span.
+    (lambda _: observation.observer is not None, observed),
+    # Arguments are differentiated.
+    (lambda call: call.program.argnums is not None, as_floats),
+    # A trace is under way in this thread: the call becomes part of it, and ends here.
+    (lambda _: tracing(), in_trace),
+    # ``fdiff.kinks("raise")``: points without a derivative are refused.
+    (lambda _: ASKED in occupied and policy.get() == "raise", refuse_kinks),
+    # Every call: it may have to warn, or fail, as NumPy does.
+    REPORTS,
+    # ``detect_anomaly``, ``debug_nans``: what made a NaN or an infinity is an error.
+    (lambda _: anomaly_watch.watching(), watched),
+    # `f` branched differently from call to call: code that stays slow is told of.
+    TIMED,
+    # A profiler sees how long it takes to find the variant.
+    (lambda _: observation.observer is not None, observed_find),
+    # Every call: the variant is found, if no stage has found it, and its plan runs.
+    VARIANT,
+    PLAN,
+)
+
+
+def answer(call: OperatorCall) -> object:
+    """The result of a call: computed, or recorded in the trace under way.
+
+    `STAGES` say what happens. Where one test tells that few of them apply, these are called without
+    a look at the others, which would take a microsecond.
+    """
+    try:
+        if (
+            occupied
+            or call.device != CPU
+            or (call.writes_out and "out" in call.kwargs)
+            or hooks.over_partitions is not None
+        ):
+            return call.go_through(STAGES)
+        if hooks.recorded_operator is not None and call.again is not None:
+            result = recorded_arrays(call)
+            if result is not call:
+                return result
+        if call.operator is not None:
+            at_point(call)
+        if call.program.argnums is not None:
+            as_floats(call)
+        if call.program.stability:
+            return call.go_through((REPORTS, TIMED, VARIANT, PLAN))
+        return with_reports(call, _computed)
+    finally:
+        if call.variant is not None:
+            call.variant.release()
+
+
+def _computed(call: OperatorCall) -> object:
+    """The result of the last two stages."""
+    find_variant(call)
+    return run_plan(call)
