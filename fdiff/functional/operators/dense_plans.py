@@ -117,6 +117,8 @@ class JacobianPlan(OperatorPlan):
         whole = variant.device != CPU and chunk_size is None  # the budget is the host's
         self.chunks = [b.count if whole else b.chunk(chunk_size, BUDGET) for b in self.blocks]
         self.auto = chunk_size is None
+        self.of_all_seeds: PlanStep | None = None  # made by `together`
+        self.of_terms: StructuredSteps | None = None  # made by `structured`
         self.spent = 0.0  # seconds that chunks took
         self.by_terms = chunk_size is None and eager is None
         self.unmasked = eager is not None  # `whole` lacks the zeros of the structure
@@ -130,8 +132,7 @@ class JacobianPlan(OperatorPlan):
         return any(c < b.count for c, b in zip(self.chunks, self.blocks, strict=True))
 
     def only_step(self) -> PlanStep | None:
-        structured = self.__dict__.get("structured")
-        step = (structured and structured.only_step()) or _made(self.whole)
+        step = (self.of_terms and self.of_terms.only_step()) or _made(self.whole)
         if step is None or step is not self.whole or not self.unmasked:
             return step
         if step.runner.tier not in {"compile", "evaluate"}:
@@ -141,12 +142,10 @@ class JacobianPlan(OperatorPlan):
 
     def steps(self) -> list[PlanStep]:
         parts = [step for block in self.blocks for step in block.steps.values()]
-        structured = self.__dict__.get("structured")
-        if structured is not None:
-            parts += [step for step in structured.steps() if step is not self.only_step()]
-        together = self.__dict__.get("together")
-        if together is not None and together.runner.tier:
-            parts.append(together)
+        if self.of_terms is not None:
+            parts += [step for step in self.of_terms.steps() if step is not self.only_step()]
+        if self.of_all_seeds is not None and self.of_all_seeds.runner.tier:
+            parts.append(self.of_all_seeds)
         return [*super().steps(), *parts]
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
@@ -202,11 +201,13 @@ class JacobianPlan(OperatorPlan):
         make = late("operators.structural_zeros", "StructuralZeros")
         return make(tape, self.variant, self.types, symmetric=symmetric)
 
-    @cached_property
+    @property
     def together(self) -> PlanStep:
         """All seeds at once, like chunks without a check of the guards."""
-        with collector_paused(), deriving(self.variant.call):
-            return PlanStep(self.dense(), device=self.variant.device)
+        if self.of_all_seeds is None:
+            with collector_paused(), deriving(self.variant.call):
+                self.of_all_seeds = PlanStep(self.dense(), device=self.variant.device)
+        return self.of_all_seeds
 
     def at_once(self, arrays: Arrays, *, asked: bool) -> PlanStep | None:
         """The step of all seeds at once, where a kernel runs it within the budget.
@@ -222,20 +223,22 @@ class JacobianPlan(OperatorPlan):
         runner.account.spent = max(runner.account.spent, self.spent)
         return self.together if runner.kernel_fits(BUDGET) else None
 
-    @cached_property
+    @property
     def structured(self) -> StructuredSteps:
         """The steps that give the blocks from terms, one for each structure."""
-        asked = late("operators.structured_steps", "Asked")(
-            tuple(self.variant.wrt),
-            self.mode,
-            hessian=self.order > 1,
-            types=tuple(self.types),
-            dense=True,
-            budget=BUDGET,
-        )
-        make = late("operators.structured_steps", "dense_steps")
-        with collector_paused(), deriving(self.variant.call):
-            return make(self.variant, self.function, asked, gradient_tape)
+        if self.of_terms is None:
+            asked = late("operators.structured_steps", "Asked")(
+                tuple(self.variant.wrt),
+                self.mode,
+                hessian=self.order > 1,
+                types=tuple(self.types),
+                dense=True,
+                budget=BUDGET,
+            )
+            make = late("operators.structured_steps", "dense_steps")
+            with collector_paused(), deriving(self.variant.call):
+                self.of_terms = make(self.variant, self.function, asked, gradient_tape)
+        return self.of_terms
 
     def structure_of_terms(self, arrays: Arrays) -> SparseTape | None:
         """The structure of terms that holds for these inputs; None where sweeps do."""

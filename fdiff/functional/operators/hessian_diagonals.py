@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 import fdiff.intact_numpy as np
 
-from ...attributes import cached_property
 from ...dispatch.arguments import Function, refuse_others, without_catch_alls
 from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, deriving, replay
 from ...dispatch.variant import Variant
@@ -62,6 +61,7 @@ class DiagonalPlan(OperatorPlan):
             self.counts.append(count)
             self.sizes.append(max(1, min(count, chunk_size or BUDGET // at_once)))
         self.chunks: dict[tuple[int, int], PlanStep] = {}
+        self.of_all_colours: PlanStep | None = None  # made by `whole`
 
     @property
     def guards(self) -> bool:
@@ -72,7 +72,7 @@ class DiagonalPlan(OperatorPlan):
         return any(s < c for s, c in zip(self.sizes, self.counts, strict=True))
 
     def only_step(self) -> PlanStep | None:
-        return self.__dict__.get("whole")
+        return self.of_all_colours
 
     def steps(self) -> list[PlanStep]:
         return [*super().steps(), *self.chunks.values()]
@@ -82,14 +82,16 @@ class DiagonalPlan(OperatorPlan):
         outs = run(self.whole, arrays) if at_once else self.in_chunks(arrays, run)
         return gradients(self.variant, outs)
 
-    @cached_property
+    @property
     def whole(self) -> PlanStep:
         """All colours at once."""
-        with deriving(self.variant.call):
-            places = [i for i, count in enumerate(self.counts) if count]  # an input may be empty
-            parts = [self.swept(i, self.counts[i], chunked=False) for i in places]
-            tape = assembled(self.slopes, parts, places, self.types)
-            return self.variant.step(derive(VALUE, tape))
+        if self.of_all_colours is None:
+            with deriving(self.variant.call):
+                places = [i for i, count in enumerate(self.counts) if count]  # one may be empty
+                parts = [self.swept(i, self.counts[i], chunked=False) for i in places]
+                tape = assembled(self.slopes, parts, places, self.types)
+                self.of_all_colours = self.variant.step(derive(VALUE, tape))
+        return self.of_all_colours
 
     def swept(self, i: int, size: int, *, chunked: bool) -> Tape:
         """The diagonal for one input, of `size` colours."""

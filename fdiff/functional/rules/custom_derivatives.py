@@ -113,7 +113,7 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
             recorded = hooks.recorded_rules
             if recorded is None:
                 return self.fun(*args, **kwargs)
-            return recorded(self, args, kwargs)  # type: ignore[return-value] - what `fun` returns
+            return recorded(self, args, kwargs)
         return call_with_rule(self, args, kwargs)  # type: ignore[return-value] - what `fun` returns, traced
 
     def __get__(self, owner: object, kind: type | None = None) -> Any:
