@@ -178,7 +178,7 @@ _enter("__array_function__", _array_function)
 class _Method:
     """A method of `ndarray` as a function: ``method(x, *args)``; one object for each name.
 
-    `method` is its name, for `call_families.py`.
+    `method` is its name, for `recipes.py`.
     """
 
     def __init__(self, name: str) -> None:

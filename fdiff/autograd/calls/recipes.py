@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import fdiff.intact_numpy as np
 
@@ -20,12 +20,53 @@ from ...trace.operation_cache import MOST
 from ...transforms.cotangent_masks import Fragility
 from ...transforms.dependence import reached
 from ...transforms.rule_templates import Seeds
-from ...transforms.template_sizes import resizable_tape, resized_tape, with_numbers
+from ...transforms.template_sizes import Sizes, resizable_tape, resized_tape, with_numbers
 from ...tree import Spec
 from ..arrays.array_kinds import ArrayKind
-from .call_families import Family, family_of
 from .call_tapes import CallOperand, CallTape, call_tape
 from .pull_rules import Pull, pull_of
+
+# What knows sizes as entries of shapes alone: ufuncs, these functions, and these methods.
+_FUNCTIONS = frozenset((np.sum, np.max, np.min, np.dot, np.transpose))
+_METHODS = frozenset([function.__name__ for function in _FUNCTIONS])
+_MEAN = 4  # parts of the key of a mean of all entries: function, tuple, 1, kind
+
+
+class Family(NamedTuple):
+    """The key of a family of calls, and the sizes of one call.
+
+    `entries` is the number of entries of a mean, which its tapes hold as a number; 0 without a
+    mean.
+    """
+
+    key: object
+    sizes: tuple[int, ...]
+    entries: int
+
+
+def family_of(key: object, what: Callable[..., Any]) -> Family | None:
+    """The family of a call that is known by `key`; None if it depends on sizes in other ways."""
+    if key.__class__ is not tuple:
+        return None
+    parts = cast("tuple[Any, ...]", key)
+    name = getattr(what, "method", None)
+    mean = what is np.mean or name == "mean"
+    if mean and len(parts) != _MEAN:
+        return None
+    if not (mean or name in _METHODS or isinstance(what, np.ufunc) or what in _FUNCTIONS):
+        return None
+    sizes, entries = Sizes(), 0
+    description: list[object] = []
+    for part in parts:
+        if part.__class__ is ArrayKind:
+            type_ = part.type
+            description += (sizes.shape(type_.shape), type_.dtype, part.scalar, part.weak)
+            description += (part.requires_grad, part.outside is part)
+            entries = type_.size if mean else 0
+        else:
+            description.append(part)
+    return Family(tuple(description), tuple(sizes.numbers), entries)
+
 
 Rebuild = Callable[[Sequence[object]], tuple[tuple[Any, ...], dict[str, Any]]]
 

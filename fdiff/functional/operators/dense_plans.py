@@ -226,19 +226,20 @@ class JacobianPlan(OperatorPlan):
     @property
     def structured(self) -> StructuredSteps:
         """The steps that give the blocks from terms, one for each structure."""
-        if self.of_terms is None:
-            asked = late("operators.structured_steps", "Asked")(
-                tuple(self.variant.wrt),
-                self.mode,
-                hessian=self.order > 1,
-                types=tuple(self.types),
-                dense=True,
-                budget=BUDGET,
-            )
-            make = late("operators.structured_steps", "dense_steps")
-            with collector_paused(), deriving(self.variant.call):
-                self.of_terms = make(self.variant, self.function, asked, gradient_tape)
-        return self.of_terms
+        if self.of_terms is not None:
+            return self.of_terms
+        asked = late("operators.structured_steps", "Asked")(
+            tuple(self.variant.wrt),
+            self.mode,
+            hessian=self.order > 1,
+            types=tuple(self.types),
+            dense=True,
+            budget=BUDGET,
+        )
+        make = late("operators.structured_steps", "dense_steps")
+        with collector_paused(), deriving(self.variant.call):
+            self.of_terms = steps = make(self.variant, self.function, asked, gradient_tape)
+        return steps
 
     def structure_of_terms(self, arrays: Arrays) -> SparseTape | None:
         """The structure of terms that holds for these inputs; None where sweeps do."""

@@ -16,6 +16,7 @@ import numpy as np
 from ....arraytype import ArrayType
 from ....device_arrays import DeviceArray, lies_on_device
 from ....process import observation
+from ....process.observation import KERNEL, span
 from ....tape import Tape
 from ...ir.kernel_graph import KernelGraph, Values
 from ...runtime.status import error_of
@@ -35,7 +36,25 @@ from ..cuda_program import (
 from .device import Argument, CudaDevice, Pointer, Prepared
 from .launch_graphs import LaunchGraphs, graphs_wanted
 from .libraries import lacking_library, library_step
-from .observed_steps import observed_steps
+
+
+def observed_steps(
+    device: CudaDevice, steps: Sequence[Prepared], names: Sequence[str], addresses: Sequence[int]
+) -> None:
+    """Run the steps of a program; the host waits for each, where somebody wants to know its time.
+
+    Without that, launches return before the kernels are done, and a span has the time of a launch.
+    """
+    seen = observation.observer
+    wait = seen is not None and seen.device
+    if wait:
+        device.wait()  # for what came before
+    for step, name in zip(steps, names, strict=True):
+        with span(name, KERNEL, device=device.name, waited=wait):
+            step(addresses)
+            if wait:
+                device.wait()
+
 
 _ALIGNED = 256  # bytes: where a piece of the workspace may begin
 
