@@ -229,13 +229,9 @@ class JacobianPlan(OperatorPlan):
         if self.of_terms is not None:
             return self.of_terms
         asked = late("operators.structured_steps", "Asked")(
-            tuple(self.variant.wrt),
-            self.mode,
-            hessian=self.order > 1,
-            types=tuple(self.types),
-            dense=True,
-            budget=BUDGET,
-        )
+            tuple(self.variant.wrt), self.mode, hessian=self.order > 1, types=tuple(self.types),
+            dense=True, budget=BUDGET,
+        )  # fmt: skip
         make = late("operators.structured_steps", "dense_steps")
         with collector_paused(), deriving(self.variant.call):
             self.of_terms = steps = make(self.variant, self.function, asked, gradient_tape)
