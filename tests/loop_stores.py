@@ -226,3 +226,25 @@ def buffer_made_on_one_path(x):
         else:
             v[k % 3] = np.tanh(w[k] * x[2])
     return np.sum(v * x)
+
+
+def local_array_given_back(x):
+    v = np.zeros(3)
+    for k in range(30):
+        w = np.empty(3)
+        for j in range(3):
+            w[j] = 0.9 * v[j - 1]
+        v = np.asarray(w)
+        v[0] = np.tanh(x[k % 3])
+    return np.sum(v * v)
+
+
+def traced_array_given_back(x):
+    v, kept = np.zeros(3), []
+    for k in range(30):
+        w = np.zeros(3)
+        w[k % 3] = np.sin(x[0]) * v[1]
+        v = np.asarray(w)
+        v[1] = np.tanh(x[k % 3])
+        kept.append(w)
+    return np.sum(v * v) + np.sum(np.stack(kept) * x)

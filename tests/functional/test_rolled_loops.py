@@ -21,8 +21,9 @@ SHAPES_CHANGE = {
 }  # fmt: skip
 SHORT = {"zero_trips"}
 NOT_YET = {
-    "buffer_made_on_one_path", "particles_of_a_filter", "planets", "stored_into_on_another_path",
-    "stored_into_on_another_path_and_kept", "stored_row_is_the_carry",
+    "buffer_made_on_one_path", "local_array_given_back", "particles_of_a_filter", "planets",
+    "stored_into_on_another_path", "stored_into_on_another_path_and_kept",
+    "stored_row_is_the_carry", "traced_array_given_back",
     "view_carried_beside_its_array", "views_taken_before_the_stores",
 }  # fmt: skip
 BATCHES = {  # of trips that do not wait for each other

@@ -305,9 +305,8 @@ class LoopTemplate:
 
 
 def _kind(call: LoggedCall, out: int) -> Kind:
-    kind = call.kind(out)
-    assert kind is not None  # it was asked for as the handle was referred to
-    return kind
+    kind: Kind | None = call.kind(out)
+    return call.types[out] if kind is None else kind  # a call may give one of its arguments
 
 
 def _number_kind(value: Any) -> Kind:
