@@ -11,6 +11,7 @@ tests/data/ops_ranked.csv.
 
 from __future__ import annotations
 
+import atexit
 import csv
 import sys
 import tempfile
@@ -41,6 +42,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "coverage.md"
 RANKS = 300
 FILES = tempfile.TemporaryDirectory()  # where examples read and write
+atexit.register(FILES.cleanup)
 INTRODUCTION = """\
 This page lists the functions of NumPy and SciPy that fdiff differentiates, with an example of each,
 and the functions that it does not differentiate, with the reason. `docs/make_coverage.py` writes
