@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
+from threading import get_ident
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
@@ -48,6 +49,35 @@ def hiding(read: Callable[_P, _Value]) -> Callable[_P, _Value]:
             if foreign:
                 raise HiddenError from error
             raise
+
+    return getter
+
+
+_pending: dict[int, AttributeError] = {}  # by thread: from a getter to `__getattr__`
+
+
+def noting(read: Callable[_P, _Value]) -> Callable[_P, _Value]:
+    """A getter outside of public calls, whose AttributeErrors `telling` raises again."""
+
+    @wraps(read, updated=())
+    def getter(*args: _P.args, **keywords: _P.kwargs) -> _Value:
+        try:
+            return read(*args, **keywords)
+        except AttributeError as error:
+            _pending[get_ident()] = error
+            raise
+
+    return getter
+
+
+def telling(look: Callable[_P, _Value]) -> Callable[_P, _Value]:
+    """``__getattr__`` beside getters that are `noting`: Python calls it where one has failed."""
+
+    @wraps(look, updated=())
+    def getter(*args: _P.args, **keywords: _P.kwargs) -> _Value:
+        if (error := _pending.pop(get_ident(), None)) is not None:
+            raise error
+        return look(*args, **keywords)
 
     return getter
 

@@ -150,7 +150,7 @@ class LostError(AssertionError):
     """The exception that was injected has not come out of the program."""
 
 
-GETTER = foreign_errors.hiding(id).__code__
+GETTERS = [f(id).__code__ for f in (foreign_errors.hiding, foreign_errors.noting)]
 LOOKUPS = {KeyError: ["__missing__"], AttributeError: ["__getattribute__", "getter"]}
 
 
@@ -189,7 +189,7 @@ def run(program, k, at):
             return None
         if not is_lookup(frame.f_code):
             come_by(frame)
-        return within if frame.f_code is GETTER else local
+        return within if frame.f_code in GETTERS else local
 
     sys.settrace(start)
     try:

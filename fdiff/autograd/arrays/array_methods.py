@@ -12,7 +12,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...foreign_errors import hiding
+from ...foreign_errors import noting, telling
 from ...process import observation
 from ...user_lines import user_line
 from ..backward_passes.engine import backward
@@ -167,7 +167,7 @@ def _missing(self: RecordedArray, name: str) -> Any:
     raise missing(self, name)
 
 
-_enter("__getattr__", hiding(_missing))
+_enter("__getattr__", telling(_missing))
 _enter("__array_ufunc__", _array_ufunc)
 _enter("__array_function__", _array_function)
 
@@ -210,7 +210,7 @@ def _attribute(name: str, *, settable: bool = False) -> property:
     def store(self: RecordedArray, value: Any) -> None:
         get(self)[...] = value  # a view
 
-    return property(hiding(get), store if settable else None, doc=f"As `numpy.ndarray.{name}`.")
+    return property(noting(get), store if settable else None, doc=f"As `numpy.ndarray.{name}`.")
 
 
 def getitem(x: Any, key: Any) -> Any:
@@ -278,7 +278,7 @@ for _name in ("T", "mT"):
     _enter(_name, _attribute(_name))
 for _name in ("real", "imag"):
     _enter(_name, _attribute(_name, settable=True))
-_enter("flat", property(hiding(FlatEntries), doc="As `numpy.ndarray.flat`, to read."))
+_enter("flat", property(noting(FlatEntries), doc="As `numpy.ndarray.flat`, to read."))
 _enter("__getitem__", _getitem)
 _enter("__iter__", _iterate)
 _enter("clone", _method("copy"))

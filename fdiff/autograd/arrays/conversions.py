@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import fdiff.intact_numpy as np
 
 from ...errors import UnsupportedError, failure, warn
-from ...foreign_errors import hiding
+from ...foreign_errors import noting
 from ...trace.trace_stack import stack
 from ...user_lines import scipy_call
 from ..thread_state import MetRecorded, state
@@ -53,7 +53,7 @@ class Conversions(ArrayTypes):
     size = property(cast("Callable[[Any], Size]", attrgetter("value.size")), doc=AS_OF)
 
     @property
-    @hiding
+    @noting
     def __fdiff_constant__(self) -> np.ndarray | None:
         """What the array is to a function that is traced and reads it; None if it has a gradient.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import fdiff.intact_numpy as np
 
 from ...errors import DtypeError, InputError, failure, flag, unbounded, warn
-from ...foreign_errors import hiding, not_foreign
+from ...foreign_errors import not_foreign, noting
 from ...trace import TracedArray
 from ..backward_passes.nodes import AccumulateGrad, Edge, GraphNode
 from ..thread_state import state
@@ -88,7 +88,7 @@ class RecordedArray(Conversions):
     # ------------------------------------------------------------------------------ gradients
 
     @property
-    @hiding
+    @noting
     def requires_grad(self) -> bool:
         """Whether operations on the array are recorded. It can be set for leaves."""
         if self.viewing is not None:
@@ -132,14 +132,14 @@ class RecordedArray(Conversions):
         self.edge = None
 
     @property
-    @hiding
+    @noting
     def is_leaf(self) -> bool:
         """Whether the user made the array, or it requires no gradient."""
         edge = self.edge_now() if self.viewing is not None else self.edge
         return edge is None or edge[0].__class__ is AccumulateGrad
 
     @property
-    @hiding
+    @noting
     def grad_fn(self) -> GraphNode | None:
         """The operation that made the array; None for a leaf."""
         if self.viewing is not None:
@@ -148,7 +148,7 @@ class RecordedArray(Conversions):
         return None if edge is None or edge[0].__class__ is AccumulateGrad else edge[0]
 
     @property
-    @hiding
+    @noting
     def output_nr(self) -> int:
         """Which output of `grad_fn` the array is."""
         return 0 if self.edge is None else self.edge[1]
@@ -162,7 +162,7 @@ class RecordedArray(Conversions):
         return self.edge
 
     @property
-    @hiding
+    @noting
     def grad(self) -> RecordedArray | None:
         """The gradient accumulated so far. It can be set, and is None at first."""
         if self._grad is None and not self.is_leaf and not self.retains_grad:
@@ -204,7 +204,7 @@ class RecordedArray(Conversions):
         self._grad = None
 
     @property
-    @hiding
+    @noting
     def retains_grad(self) -> bool:
         """Whether `retain_grad` was called on this array, which is no leaf."""
         return bool(self._extra and self._extra.get("retains"))
@@ -232,7 +232,7 @@ class RecordedArray(Conversions):
         return self
 
     @property
-    @hiding
+    @noting
     def data(self) -> RecordedArray:
         """An array with the same memory. `backward` does not notice stores into it."""
         kind = self.kind.other if self.kind.requires_grad else self.kind
@@ -258,7 +258,7 @@ class RecordedArray(Conversions):
         return self.version.__class__ is InferenceVersion
 
     @property
-    @hiding
+    @noting
     def _version(self) -> int:
         """How often the memory has been stored into."""
         if self.version.__class__ is InferenceVersion:

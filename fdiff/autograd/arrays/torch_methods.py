@@ -14,7 +14,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...errors import DeviceError, failure
-from ...foreign_errors import hiding
+from ...foreign_errors import noting
 from ...hooks import hooks
 from ...ops.entrywise.composite_functions import stop_gradient
 from ...ops.lazy_tables import scipy_special
@@ -158,7 +158,7 @@ _dtype_view: Method = RecordedArray.view
 for _name, _call in METHODS.items():
     setattr(RecordedArray, _name, _named(_name, _call))
 RecordedArray.view = _view  # in place of NumPy's
-RecordedArray.size = property(hiding(_size))  # type: ignore[assignment,misc] - likewise
+RecordedArray.size = property(noting(_size))  # type: ignore[assignment,misc] - likewise
 
 
 def method_of_traced(name: str) -> Method | None:

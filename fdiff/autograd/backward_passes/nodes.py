@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any, NamedTuple, Self
 
 from ...errors import InputError, failure
-from ...foreign_errors import hiding, not_foreign
+from ...foreign_errors import not_foreign, noting, telling
 from ...tracebacks import ask, name_of, public_class
 from ...user_lines import Line, printable
 from ..argument_checks import require_function, require_recorded
@@ -136,13 +136,13 @@ class GraphNode:
         return f"{self.recipe.name}Backward0"
 
     @property
-    @hiding
+    @noting
     def next_functions(self) -> tuple[tuple[GraphNode | None, int], ...]:
         """For each array operand, the node that made it, and the number of the output."""
         return tuple([(None, 0) if e is None else e for e in self.edges])
 
     @property
-    @hiding
+    @noting
     def metadata(self) -> dict[Any, Any]:
         """A dictionary for users."""
         try:
@@ -198,7 +198,7 @@ class AccumulateGrad(GraphNode):
         return "AccumulateGrad"
 
     @property
-    @hiding
+    @noting
     def variable(self) -> Any:
         """The leaf; None once it has been freed."""
         return self._leaf()
@@ -251,7 +251,7 @@ class CustomNode(GraphNode):
         return self.kept.name()
 
     @property
-    @hiding
+    @noting
     def saved(self) -> tuple[Any, ...] | None:
         """What was saved; None once it has been freed."""
         return self.kept.saved
@@ -261,7 +261,7 @@ class CustomNode(GraphNode):
         self.kept.saved = values
 
     @property
-    @hiding
+    @noting
     def counts(self) -> tuple[tuple[Any, int], ...]:
         """Version counters of what was saved, as they were then."""
         return self.kept.counts
@@ -271,7 +271,7 @@ class CustomNode(GraphNode):
         self.kept.counts = counts
 
     @property
-    @hiding
+    @noting
     def saved_tensors(self) -> tuple[Any, ...]:
         """What a `Function` kept by ``ctx.save_for_backward``.
 
@@ -285,7 +285,7 @@ class CustomNode(GraphNode):
         tensors: tuple[Any, ...] = self.context.saved_tensors
         return tensors
 
-    @hiding
+    @telling
     def __getattr__(self, name: str) -> Any:
         """What a `Function` keeps in its context: `needs_input_grad`, and what the user set."""
         context = None if name in type(self).__slots__ else self.context
