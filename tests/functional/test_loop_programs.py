@@ -7,9 +7,10 @@ import numpy as np
 import public_loops
 import pytest
 import science_loops
+import written_loops
 from loop_ways import WAYS, agrees
 
-MODULES = (public_loops, science_loops)
+MODULES = (public_loops, science_loops, written_loops)
 TEXTS = {module: Path(module.__file__).read_text(encoding="utf-8") for module in MODULES}
 PROGRAMS = [
     pytest.param(module, name, id=name)
@@ -27,4 +28,4 @@ def test_programs(module, name, way, monkeypatch):
 
 
 def test_there_are_as_many_as_were_promised():
-    assert len(PROGRAMS) >= 45
+    assert len(PROGRAMS) >= 75

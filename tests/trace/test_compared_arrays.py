@@ -109,3 +109,17 @@ def test_what_differs_is_seen(f, monkeypatch):
 
 
 ANGLES = sign_of_zero, number_of_numpy  # which have no complex values
+
+
+def table_of_each_step(x):
+    u = x * 1.0
+    for _ in range(TRIPS):
+        a = np.zeros(2)
+        a[:1] += u[1:]
+        u = 0.5 * u + 0.1 * a
+    return np.sum(u)
+
+
+def test_what_keeps_a_loop_unrolled_is_named():
+    words = str(fdiff.explain(fdiff.grad(table_of_each_step), X))
+    assert "one node for" in words or "by a view" in words

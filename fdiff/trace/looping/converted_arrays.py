@@ -12,7 +12,7 @@ from ..trace_stack import stack
 from ..traced_array import TracedArray
 from .checked_trips import MISMATCH, Frame
 from .logged_calls import LoggedCall, content, note_result, taken_apart
-from .periods import user_place
+from .periods import loop_of, user_place
 
 
 def converted(
@@ -22,11 +22,13 @@ def converted(
     if log.depth or stack.traces[-1] is not log.trace or not is_alone(array):
         log.spoiled = True
         if not log.depth:
+            _note_view(log)
             log.forget()
         return convert(array)
     array_content = np.array(array).view(np.ndarray)
     traced_array = log.run(convert, (array,), {})
     if traced_array.link is not None:
+        _note_view(log)
         log.forget()
         return traced_array
     handle: TracedArray = traced_array
@@ -55,3 +57,16 @@ def converted(
     log.append(call)
     log.search()
     return handle
+
+
+def _note_view(log: Any) -> None:
+    """Note why the loop around is not rolled."""
+    if log.awake and stack.traces[-1] is log.trace:
+        call = LoggedCall()
+        call.stand_at(user_place())
+        log.reasons[loop_of(call)] = _VIEWED
+
+
+_VIEWED = (
+    "`a[k] += x` makes an array of NumPy's traced by a view of it (`a[k] = a[k] + x` does not)"
+)
