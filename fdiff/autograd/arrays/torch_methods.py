@@ -158,7 +158,7 @@ _dtype_view: Method = RecordedArray.view
 for _name, _call in METHODS.items():
     setattr(RecordedArray, _name, _named(_name, _call))
 RecordedArray.view = _view  # in place of NumPy's
-RecordedArray.size = property(noting(_size))  # type: ignore[assignment,misc] - likewise
+RecordedArray.size = property(noting(_size))
 
 
 def method_of_traced(name: str) -> Method | None:

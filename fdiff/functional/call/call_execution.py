@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import fdiff.intact_numpy as np
 
@@ -103,12 +103,12 @@ def as_floats(call: OperatorCall) -> object:
 def in_trace(call: OperatorCall) -> object:
     """Record what the plan of a new trace would compute in the trace under way."""
     args, kwargs, vectors = map_leaves(_plain, (call.args, call.kwargs, tuple(call.vectors)))  # type: ignore[misc] - a tree keeps its structure
-    variant, inputs = call.program.trace(call.f, args, kwargs)  # type: ignore[arg-type] - as above
+    variant, inputs = call.program.trace(call.f, args, kwargs)
     call.variant = variant
     if variant.check is not None:  # the guards of the inner function hold for the outer trace
         (holds,) = replay(PlanStep(variant.check), inputs)
         current().guards.expect(holds.id, True)  # type: ignore[attr-defined] - a check has one traced output
-    result = variant.plan.call(inputs, vectors, replay)  # type: ignore[arg-type] - as above
+    result = variant.plan.call(inputs, vectors, replay)
     return mark_kinks(result, variant, inputs) if kink_search.on else result
 
 
@@ -142,7 +142,8 @@ def find_variant(call: OperatorCall) -> object:
     variant, arrays = call.program.find(call.f, call.args, call.kwargs, sure=call.sure)
     if variant.eager is not None and not call.eager:
         variant.release()
-        variant, arrays = call.program.trace(call.f, call.args, call.kwargs)  # type: ignore[assignment] - no trace is under way: they are arrays
+        variant, inputs = call.program.trace(call.f, call.args, call.kwargs)
+        arrays = cast("list[np.ndarray]", inputs)  # no trace is under way
     for k in variant.swapped:  # captured arrays of another byte order than the machine's
         arrays[k] = native(arrays[k])
     call.variant, call.arrays = variant, arrays
@@ -166,7 +167,9 @@ def run_plan(call: OperatorCall) -> object:
     # side than the check did, and no variant would hold.
     noted.hint, call.sure = False, True
     find_variant(call)
-    return _result(call, call.variant)
+    variant = call.variant
+    assert variant is not None, "it has been found"
+    return _result(call, variant)
 
 
 def _result(call: OperatorCall, variant: Variant) -> object:

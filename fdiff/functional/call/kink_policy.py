@@ -102,7 +102,7 @@ def refuse_kinks(call: OperatorCall) -> object:
     args, kwargs = map_leaves(on_host, (call.args, call.kwargs))  # type: ignore[misc] - a tree keeps its structure
     kink_search.on = True
     try:
-        variant, inputs = call.program.trace_anew(call.f, args, kwargs)  # type: ignore[arg-type] - as above
+        variant, inputs = call.program.trace_anew(call.f, args, kwargs)
     finally:
         kink_search.on = False
     for tape, wrt, of in _differentiated(variant):

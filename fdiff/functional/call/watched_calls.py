@@ -89,7 +89,7 @@ def _explain(call: OperatorCall) -> None:
     every = call.args, call.kwargs, tuple(call.vectors)
     args, kwargs, vectors = map_leaves(on_host, every)  # type: ignore[misc] - a tree keeps its structure
     with derived_lines():
-        variant, inputs = call.program.trace_anew(call.f, args, kwargs)  # type: ignore[arg-type] - as above
+        variant, inputs = call.program.trace_anew(call.f, args, kwargs)
         names = Names(variant, flatten((args, kwargs))[1])
 
         def raise_for(anomaly: Anomaly) -> None:
@@ -103,7 +103,7 @@ def _explain(call: OperatorCall) -> None:
             return [values[o] for o in tape.outputs]
 
         outputs(variant.tape, inputs)
-        variant.plan.call(inputs, vectors, Inspection(outputs))  # type: ignore[arg-type] - as above
+        variant.plan.call(inputs, vectors, Inspection(outputs))
     mode = anomaly_watch.in_force()
     if mode is not None and mode.discarded:
         tape = inlined(variant.tape)

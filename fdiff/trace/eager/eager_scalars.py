@@ -39,7 +39,7 @@ class EagerScalar(TracedArray):
     link = None
 
     born = property(cast("Callable[[object], EagerRecorder]", attrgetter("home")))
-    made = id = property(cast("Callable[[object], int]", attrgetter("node")))
+    made = id = property(cast("Callable[[object], int]", attrgetter("node")))  # type: ignore[override] - a property, as there
 
     def __bool__(self) -> bool:
         home, traces = self.home, stack.traces
