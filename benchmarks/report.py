@@ -265,8 +265,10 @@ OTHER_ROWS = (
     ("value+grad Kalman filter, 10,000 steps", "loops", "filters",
      "Kalman filter, 10,000, value_and_grad", ("JAX",)),
     ("value+grad Lorenz-96, 1,000 steps", "loops", "states", "Lorenz-96, 20 states", ("CasADi",)),
-    ("sparse Hessian, 100,000 variables", "sparse", "chain, Hessian, n = 100,000", "", ("asdex",)),
-    ("sparse Jacobian, Brusselator 100×100", "sparse", "Brusselator, 100 x 100", "", ("asdex",)),
+    ("sparse Hessian, 100,000 variables", "sparse", "chain, Hessian, n = 100,000", "",
+     ("asdex", "CasADi")),
+    ("sparse Jacobian, Brusselator 100×100", "sparse", "Brusselator, 100 x 100", "",
+     ("asdex", "CasADi")),
 )  # fmt: skip
 TITLES = {"JAX": "JAX, `lax.scan`", "CasADi": "CasADi", "asdex": "JAX with asdex"}
 

@@ -1,9 +1,10 @@
 """Sparse derivatives beside others: `python -m benchmarks.sparse [PART OF A NAME]`.
 
 Of each program the values of its sparse derivative are computed by ``data`` of the prepared
-function, by a Numba function that knows the structure and stores into it, and by JAX with asdex
-where that can be imported: in turn, on one core, warm, the fastest of many calls. `structure` is
-the processor time from the tape to the structure and the tape of the values. All values are
+function, by a Numba function that knows the structure and stores into it, by JAX with asdex, and
+by CasADi, where these can be imported: in turn, on one core, warm, the fastest of many calls.
+`structure` is the processor time from the tape to the structure and the tape of the values.
+`CasADi first` is the time of its graph, its derivative and the first result. All values are
 compared before anything is timed. Figures go to ``results/sparse-DATE.json``.
 """
 
@@ -33,13 +34,17 @@ Values = Callable[[np.ndarray], Any]
 
 
 class Row(NamedTuple):
-    """A prepared function, its point, what fills the values by hand, and the function in JAX."""
+    """A prepared function, its point, and the other ways to the values.
+
+    `in_casadi` is the name of the program in `sparse_casadi`.
+    """
 
     prepared: Any
     point: np.ndarray
     by_hand: Values | None = None
     in_jax: Callable[[], Values] | None = None
     hessian: bool = False
+    in_casadi: str = ""
 
 
 @numba.njit
@@ -219,7 +224,12 @@ def rows() -> dict[str, Callable[[], Row]]:
     for f, fill in ((chain, chain_by_hand), (band, band_by_hand)):
         for n in (1_000, 100_000, 1_000_000):
             programs[f"{f.__name__}, Hessian, n = {n:,}"] = lambda n=n, f=f, fill=fill: Row(
-                fdiff.hessian(f, sparse=True), point(n), fill, of_jax(f.__name__), hessian=True
+                fdiff.hessian(f, sparse=True),
+                point(n),
+                fill,
+                of_jax(f.__name__),
+                hessian=True,
+                in_casadi=f.__name__,
             )
     for n in (32, 100, 316):
         programs[f"Brusselator, {n} x {n}"] = lambda n=n: Row(
@@ -227,6 +237,7 @@ def rows() -> dict[str, Callable[[], Row]]:
             point(2 * n * n),
             brusselator_by_hand(n),
             of_jax("brusselator"),
+            in_casadi="brusselator",
         )
     for n in (71, 224):
         programs[f"neo-Hookean sheet, {2 * n * n:,} triangles"] = lambda n=n: solid(n)
@@ -275,6 +286,23 @@ def by_asdex(row: Row) -> Callable[[], Any]:
     return call
 
 
+def by_casadi(row: Row) -> tuple[Callable[[], object], float]:
+    """The call that computes the values by CasADi, and the seconds to its first result."""
+    from . import sparse_casadi
+
+    expected = row.prepared(row.point)
+    return sparse_casadi.values_of(row.in_casadi, row.point, expected, hessian=row.hessian)
+
+
+def in_casadi(row: Row) -> bool:
+    """Whether CasADi runs a row: the program is written in its symbols, and is not too large."""
+    if not row.in_casadi or importlib.util.find_spec("casadi") is None:
+        return False
+    from . import sparse_casadi
+
+    return len(row.point) <= sparse_casadi.LARGEST
+
+
 def measured(name: str, row: Row, *, beside_asdex: bool) -> list[str]:
     """Entries, time for the structure, and all ways to the values."""
     fdiff.cache_clear()  # the fill by hand may have asked for the structure
@@ -283,26 +311,30 @@ def measured(name: str, row: Row, *, beside_asdex: bool) -> list[str]:
     structure = time.process_time() - begin
     values, x, fill = row.prepared.data, row.point, row.by_hand
     values.compile(x)
-    calls: list[Callable[[], object]] = [lambda: values(x)]
+    calls: dict[str, Callable[[], object]] = {"fdiff": lambda: values(x)}
     if fill is not None:
         np.testing.assert_allclose(values(x), fill(x), rtol=1e-12, atol=1e-12)
-        calls.append(lambda: fill(x))
+        calls["by hand"] = lambda: fill(x)
     if beside_asdex and row.in_jax is not None:
-        calls.append(by_asdex(row))
+        calls["asdex"] = by_asdex(row)
+    cold = None
+    if in_casadi(row):
+        calls["CasADi"], cold = by_casadi(row)
     for _ in range(100):
         values(x)
         time.sleep(0.01)  # the entry stub may still be compiling
-    mine, *others = best(*calls)
-    hand = others.pop(0) if fill is not None else None
-    seconds = {"fdiff": mine, "by hand": hand, "asdex": others[0] if others else None}
-    keep("sparse", name, {who: 1e6 * s for who, s in seconds.items() if s is not None})
-    figures = [f"{entries:,}", f"{1e3 * structure:.0f}", f"{1e6 * mine:.1f}", *_beside(hand, mine)]
+    seconds = dict(zip(calls, best(*calls.values()), strict=True))
+    mine = seconds["fdiff"]
+    first = {} if cold is None else {"CasADi first": 1e6 * cold}
+    keep("sparse", name, {**{who: 1e6 * s for who, s in seconds.items()}, **first})
+    figures = [f"{entries:,}", f"{1e3 * structure:.0f}", f"{1e6 * mine:.1f}"]
+    figures += _beside(seconds.get("by hand"), mine)
     if beside_asdex:
-        theirs = others.pop(0) if others else None
-        if theirs is not None:
-            RATIOS.append(theirs / mine)
-        figures += _beside(theirs, mine, inverse=True)
-    return figures
+        if "asdex" in seconds:
+            RATIOS.append(seconds["asdex"] / mine)
+        figures += _beside(seconds.get("asdex"), mine, inverse=True)
+    casadi = _beside(seconds.get("CasADi"), mine, inverse=True)
+    return [*figures, *casadi, "" if cold is None else f"{cold:.2f}"]
 
 
 RATIOS: list[float] = []  # asdex's times in those of fdiff
@@ -326,6 +358,7 @@ def main() -> None:
 
         jax.config.update("jax_enable_x64", True)
         head += ["asdex, µs", "times"]
+    head += ["CasADi, µs", "times", "CasADi first, s"]
     chosen = {name: make for name, make in rows().items() if part in name}
     print(table(head, []))
     for name, make in chosen.items():
