@@ -95,7 +95,7 @@ class Handle:
 class UserCalls(Protocol):
     """What a trace asks of the log of the user's calls; `looping` implements it.
 
-    Calls are logged at `depth` 0; calls inside of them are not. A `frame` compares them. `stored`
+    Calls are logged at `depth` 0; calls inside of them are not. `stored`
     is told of a handle that is given another node, `converted` makes a local array a traced one.
     `question` answers what Python asks of a handle, where it `listens`; `is_checked` tells whether
     that has no node as yet, and `is_asked` whether a question is what comes next. `loops` tells
@@ -104,8 +104,6 @@ class UserCalls(Protocol):
 
     depth: int
 
-    @property
-    def frame(self) -> object: ...
     def is_idle(self) -> bool: ...
     def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object], /) -> object: ...
     def question(self, kind: Callable[[Any], Any], handle: Any, /) -> Any: ...

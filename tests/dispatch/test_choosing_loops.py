@@ -9,6 +9,7 @@ import random_choosing_loops
 from loop_ways import TOLERANCE
 
 import fdiff
+from fdiff.autograd import no_grad
 from fdiff.dispatch import program
 from fdiff.dispatch.choosing import loop_driver
 from fdiff.trace.looping import scouting
@@ -86,7 +87,18 @@ def helper(x):
     return best * s + last
 
 
-PROGRAMS = threshold, filtered, clipped, stored, helper
+def behind_no_grad(x):
+    with no_grad():
+        limit = 0.4 * x[2]
+    s, total = x[0], limit * x[2]
+    for k in range(N):
+        y = 0.9 * s + W[k] * x[1]
+        s = limit * y if y > limit else np.sin(y) - 0.1 * s
+        total = total + s * s
+    return total
+
+
+PROGRAMS = threshold, filtered, clipped, stored, helper, behind_no_grad
 
 
 def counted(monkeypatch, **changes):

@@ -47,9 +47,17 @@ class Conversions(ArrayTypes):
         requires_grad: Any
         grad_fn: Any
 
-    shape = property(cast("Callable[[Any], tuple[int, ...]]", attrgetter("value.shape")), doc=AS_OF)
-    dtype = property(cast("Callable[[Any], np.dtype]", attrgetter("value.dtype")), doc=AS_OF)
-    ndim = property(cast("Callable[[Any], int]", attrgetter("value.ndim")), doc=AS_OF)
+        @property
+        def shape(self) -> tuple[int, ...]: ...
+        @property
+        def dtype(self) -> np.dtype: ...
+        @property
+        def ndim(self) -> int: ...
+    else:
+        shape = property(attrgetter("value.shape"), doc=AS_OF)
+        dtype = property(attrgetter("value.dtype"), doc=AS_OF)
+        ndim = property(attrgetter("value.ndim"), doc=AS_OF)
+
     size = property(cast("Callable[[Any], Size]", attrgetter("value.size")), doc=AS_OF)
 
     @property

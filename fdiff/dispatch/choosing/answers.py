@@ -24,8 +24,6 @@ class Answers:
     `asked` are the nodes of what Python asked for, with the answers.
     """
 
-    frame = None  # which would compare calls
-
     def __init__(self, trace: Trace) -> None:
         self.trace, self.depth = trace, 0
         self.script: tuple[bool, ...] = ()

@@ -39,7 +39,7 @@ class Driver:
         count = self.visits[place] = self.visits.get(place, 0) + 1
         if type(trace) is not Trace or trace.calls is None or count > VISITS:
             return None
-        if stack.free or kink_search.on:
+        if kink_search.on or any(running.derivative_free for running in stack.traces):
             return None
         enter = partial(_enter, trace, rows, names, body, cells)
         try:

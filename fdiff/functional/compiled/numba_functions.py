@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from ... import kernels
 from ...errors import InputError, choice, failure
+from ...foreign_errors import hiding
 from ...process.forking import no_fork
 from ...tracebacks import public
 from ..annotations import P, R
@@ -87,7 +88,7 @@ def _type_of(prepared: Prepared[..., Any]) -> object:
     return numba_type
 
 
-Prepared._numba_type_ = property(_type_of)  # type: ignore[attr-defined] - for Numba alone
+Prepared._numba_type_ = property(hiding(_type_of))  # type: ignore[attr-defined] - for Numba alone
 
 
 @public

@@ -67,7 +67,7 @@ def gated_method(method: Callable[..., object]) -> Callable[..., object]:
     def gate(self: TracedArray, *args: object, **named: object) -> object:
         traces = stack.traces
         log = traces[-1].calls if traces else None
-        if log is None or log.depth or (log.frame is None and log.is_idle()):
+        if log is None or log.depth or log.is_idle():
             return method(self, *args, **named)
         return log.call(method, (self, *args), named)
 
@@ -92,7 +92,7 @@ def gated(stand_in: object) -> Any:
         if (
             log is None
             or log.depth
-            or (log.frame is None and log.is_idle())
+            or log.is_idle()
             or not (holds_traced(args) or holds_traced([*named.values()]))
         ):
             return call(*args, **named)
@@ -106,7 +106,7 @@ def _gated_ufunc(method: Callable[..., object]) -> Callable[..., object]:
     def gate(self: TracedArray, ufunc: np.ufunc, way: str, *inputs: object, **named: Any) -> object:
         traces = stack.traces
         log = traces[-1].calls if traces else None
-        if log is None or log.depth or (log.frame is None and log.is_idle()):
+        if log is None or log.depth or log.is_idle():
             return method(self, ufunc, way, *inputs, **named)
         for out in named.get("out") or ():
             if type(out) is LocalArray:
@@ -141,7 +141,7 @@ def _gated_function(method: Callable[..., object]) -> Callable[..., object]:
     ) -> object:
         traces = stack.traces
         log = traces[-1].calls if traces else None
-        if log is None or log.depth or (log.frame is None and log.is_idle()):
+        if log is None or log.depth or log.is_idle():
             return method(self, func, types, args, named)
         return log.call(func, args, dict(named))
 

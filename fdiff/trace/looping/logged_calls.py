@@ -219,20 +219,19 @@ def leaves(shape: Structure) -> list[Any]:
 def starts_of_windows(shape: Structure) -> dict[int, int]:
     """Of slices from one integer to another, the places among the values: by end, the start."""
     starts: dict[int, int] = {}
-    count = 0
-
-    def walk(part: Structure) -> None:
-        nonlocal count
-        if part.__class__ is not tuple:
-            count += part is not HANDLE and part is not LOCAL
-            return
-        if part[0] is slice and part[1] is int and part[2] is int:
-            starts[count + 1] = count
-        for each in part[1:]:
-            walk(each)
-
-    walk(shape)
+    _enter_starts(shape, 0, starts)
     return starts
+
+
+def _enter_starts(part: Structure, count: int, starts: dict[int, int]) -> int:
+    """Enter the windows of a part behind `count` values; the number of values with the part."""
+    if part.__class__ is not tuple:
+        return count + (part is not HANDLE and part is not LOCAL)
+    if part[0] is slice and part[1] is int and part[2] is int:
+        starts[count + 1] = count
+    for each in part[1:]:
+        count = _enter_starts(each, count, starts)
+    return count
 
 
 def bases_of(handle: TracedArray) -> list[TracedArray]:

@@ -32,7 +32,7 @@ _FAULTS = FdiffError, ArithmeticError, AttributeError, LookupError, TypeError, V
 class Watch:
     """What is stored into in a replay, whose calls are not logged."""
 
-    depth, frame = 1, None
+    depth = 1
 
     def __init__(self) -> None:
         self.writes: list[TracedArray] = []
