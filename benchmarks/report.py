@@ -285,12 +285,14 @@ def loops_and_sparse(results: Path = RESULTS) -> str:
         told = {who: duration(1e-6 * figures[who]) for who in figures}
         beside = ", ".join(f"{told[who]} ({TITLES[who]})" for who in others)
         rows.append([title, told["fdiff"], told.get("by hand", "—"), beside])
+    runs = " and ".join(
+        f"`python -m benchmarks.{name}` on {raw['machine']['date']} ({raw['machine']['processor']})"
+        for name, raw in latest.items()
+    )
     machine = latest["loops"]["machine"]
-    dates = " and ".join(dict.fromkeys(latest[name]["machine"]["date"] for name in latest))
     return (
-        f"{table(['call', 'fdiff', 'hand-written', 'others'], rows)}\n\nMeasured by `python -m"
-        f" benchmarks.loops` and `python -m benchmarks.sparse` on {dates} ({machine['processor']},"
-        f" one thread, Python {machine['python']}, JAX {machine['versions']['jax']})."
+        f"{table(['call', 'fdiff', 'hand-written', 'others'], rows)}\n\nMeasured by {runs}, one"
+        f" thread, Python {machine['python']}, JAX {machine['versions']['jax']}."
     )
 
 

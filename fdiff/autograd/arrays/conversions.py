@@ -47,17 +47,9 @@ class Conversions(ArrayTypes):
         requires_grad: Any
         grad_fn: Any
 
-        @property
-        def shape(self) -> tuple[int, ...]: ...
-        @property
-        def dtype(self) -> np.dtype: ...
-        @property
-        def ndim(self) -> int: ...
-    else:
-        shape = property(attrgetter("value.shape"), doc=AS_OF)
-        dtype = property(attrgetter("value.dtype"), doc=AS_OF)
-        ndim = property(attrgetter("value.ndim"), doc=AS_OF)
-
+    shape: tuple[int, ...] = cast("Any", property(attrgetter("value.shape"), doc=AS_OF))
+    dtype: np.dtype = cast("Any", property(attrgetter("value.dtype"), doc=AS_OF))
+    ndim: int = cast("Any", property(attrgetter("value.ndim"), doc=AS_OF))
     size = property(cast("Callable[[Any], Size]", attrgetter("value.size")), doc=AS_OF)
 
     @property
