@@ -140,7 +140,7 @@ def test_short_calls_count_where_nobody_waits(on, monkeypatch, said):
 
 
 @pytest.mark.parametrize("said", ["0", "1"])
-def test_the_switch(on, monkeypatch, said):
+def test_the_switch(cold, monkeypatch, said):
     monkeypatch.setenv(background.VARIABLE, said)
     # of kernels that nothing else makes: one in memory may be there before the next line asks
     own = {"0": lambda x: np.sum(np.cosh(np.sin(x))), "1": lambda x: np.sum(np.sin(np.cosh(x)))}[
