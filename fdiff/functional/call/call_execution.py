@@ -51,7 +51,7 @@ def recorded_arrays(call: OperatorCall) -> object:
     recorded, again = hooks.recorded_operator, call.again
     assert recorded is not None
     assert again is not None
-    results = recorded(again, call.name, call.f, call.given, call.kwargs)
+    results = recorded(again, call.name, call.f, call.original_args, call.kwargs)
     return call if results is None else results[0]
 
 
@@ -173,5 +173,5 @@ def run_plan(call: OperatorCall) -> object:
 
 
 def _result(call: OperatorCall, variant: Variant) -> object:
-    arguments, found = (call.args, call.kwargs), (variant, call.arrays)
-    return call.program.run(call.f, arguments, found, call.vectors, sure=call.sure)
+    arguments, inputs = (call.args, call.kwargs), (variant, call.arrays)
+    return call.program.run(call.f, arguments, inputs, call.vectors, sure=call.sure)

@@ -50,7 +50,7 @@ def immediate_call(
     if not occupied:
         fast_path = immediate_fast_path(f, inputs, operator)
         if fast_path is not None:
-            fast_path.seek(call.program, f, call.given, spread=call.program.argnums != 0)
+            fast_path.seek(call.program, f, call.original_args, spread=call.program.argnums != 0)
     if type(f) is not FunctionType:  # an object of its own, which is not kept alive
         call.program.held.clear()
     return result

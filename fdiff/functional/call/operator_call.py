@@ -71,7 +71,7 @@ class OperatorCall:
     """A call of an operator on its way through the stages.
 
     `f` is the user's function, `args` and `kwargs` are its arguments, `vectors` come with products.
-    ``again(*given, **kwargs)`` is the call as it came; with `writes_out`, the keyword ``out`` is
+    ``again(*original_args, **kwargs)`` repeats the call; with `writes_out`, the keyword ``out`` is
     fdiff's. `program` holds the traces of `f`. Where a call names the `operator` and the point at
     once, the program follows from the point and `argnums`. `variant` is the trace that holds for
     the arguments, and `arrays` are the inputs of its tape. With `sure`, the guards of the variant
@@ -94,12 +94,13 @@ class OperatorCall:
         kwargs: dict[str, object],
         vectors: Sequence[object] = (),
         again: Function | None = None,
-        given: tuple[object, ...] = (),
+        original_args: tuple[object, ...] = (),
         writes_out: bool = False,  # noqa: FBT001, FBT002 - called for each call
     ) -> None:
         self.name, self.device = asked.name, asked.device
         self.f, self.args, self.kwargs, self.vectors = f, args, kwargs, vectors
-        self.again, self.given, self.writes_out = again, given, writes_out
+        self.again, self.original_args = again, original_args
+        self.writes_out = writes_out
         if asked.__class__ is Program:
             self.program = asked  # type: ignore[assignment] - its class was looked at
         else:

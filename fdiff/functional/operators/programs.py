@@ -194,8 +194,8 @@ def _traced(
     name: str, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[Variant, list[object]]:
     """The trace of `f`, and the arrays it takes; `name` is the public call that asks."""
-    with example_arguments(called(name, f), args, kwargs) as (given, named), tracing_for(None):
-        return Program(name, None, ValuePlan).trace(f, given, named)
+    with example_arguments(called(name, f), args, kwargs) as (examples, named), tracing_for(None):
+        return Program(name, None, ValuePlan).trace(f, examples, named)
 
 
 def traced_call(
