@@ -17,6 +17,12 @@ from .tape_text import TapeText, defined
 Run = Callable[..., tuple[np.ndarray, ...]]
 
 
+def _by_types(tape: Tape, node: Node) -> Callable[..., object]:
+    """What computes a node, chosen by the types of its operands."""
+    types = tuple([tape.nodes[a].types for a in node.args])
+    return caller(node.primitive, node.params, types, node.types)
+
+
 class _PointText(TapeText):
     """The text of a tape, written node by node from the last to the first.
 
@@ -24,7 +30,7 @@ class _PointText(TapeText):
     """
 
     def __init__(self, tape: Tape) -> None:
-        super().__init__(tape, self.by_types, {"array": np.array})
+        super().__init__(tape, partial(_by_types, tape), {"array": np.array})
         self.lines: list[str] = []
         self.stored_once = stored_once(tape)
         needed = {*tape.outputs, *tape.inputs}
@@ -35,11 +41,6 @@ class _PointText(TapeText):
                 self.lines += [f"        del {', '.join([f'v{a}' for a in last])}"] if last else []
                 self.lines.append(f"        v{i} = {text}")
                 needed.update(operands)
-
-    def by_types(self, node: Node) -> Callable[..., object]:
-        """What computes a node, chosen by the types of its operands."""
-        given = tuple([self.tape.nodes[a].types for a in node.args])
-        return caller(node.primitive, node.params, given, node.types)
 
     def is_array(self, i: int) -> bool:
         """Whether a node that is computed holds more than a number."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ctypes import CFUNCTYPE, c_int64, c_void_p
-from functools import partial
+from functools import lru_cache, partial
 from typing import cast
 
 import fdiff.intact_numpy as np
@@ -15,7 +15,7 @@ from ..runtime.status import OUT_OF_BOUNDS, error_of
 from .assembler import InstructionRange, NumpyStep, Value
 from .bytecode_compiler import BytecodeProgram
 from .interpreter import PARAMETERS, text_of
-from .opcodes import table
+from .opcodes import OpcodeTable, table
 from .workspace_layout import DTYPES, dense_steps, laid
 
 SLACK = 64  # slots behind the last value that vectors may reach
@@ -132,7 +132,13 @@ def _is_on_disk(families: frozenset[str]) -> bool:
     opcodes = table()
     if not families <= frozenset(opcodes.families):  # families of SciPy's functions, not met yet
         return False
-    return _at_hand(text_of([opcodes.lines[k] for k in opcodes.of(families)]))
+    return _at_hand(_interpreter_text(opcodes, families))
+
+
+@lru_cache(maxsize=256)
+def _interpreter_text(opcodes: OpcodeTable, families: frozenset[str]) -> str:
+    """The text of an interpreter, which takes 1 ms to write: each new tape asks for all."""
+    return text_of([opcodes.lines[k] for k in opcodes.of(families)])
 
 
 def _at_hand(text: str) -> bool:
