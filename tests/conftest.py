@@ -12,7 +12,7 @@ import pytest
 from progress import Progress
 
 SAMPLED = Path(__file__).with_name("sampled.txt")
-ROWS, RATE = 3, 4  # of a test: its first rows, and of the others one in four
+ROWS, RATE = 2, 8  # of a test: its first rows, and of the others one in eight
 
 # Which tier runs must not depend on the clock; test_background.py has the background on.
 os.environ["FDIFF_BACKGROUND"] = "0"
