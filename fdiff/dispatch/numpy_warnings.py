@@ -17,18 +17,16 @@ from typing import TYPE_CHECKING, Any, cast
 import fdiff.intact_numpy as np
 
 from ..errors import warn
-from ..foreign_errors import Suppressed
-from ..interpret import Interpreter, Step
 from ..process.float_flags import OFTEN, Doubts, error_state, taken
 from ..process.forking import late
 from ..tracebacks import trim
-from ..transforms.custom_calls import inlined
 from ..tree import map_leaves
-from ..user_lines import Line, is_internal
+from ..user_lines import is_internal
 from .arguments import Function, native
 
 if TYPE_CHECKING:
     from ..tape import Tape
+    from .inspection.float_warnings import Noted
     from .program import Program
     from .variant import Variant
 
@@ -39,12 +37,11 @@ _STRICT = ("raise", "call", "print", "log")
 
 _MOST_TRIPS = 10_000  # of a loop that NumPy runs to find out what to warn of
 
-warnings_of_trips = late("loop_warnings", __package__, "warnings_of_trips")  # few loops are long
+# Imported by the first hint.
+inspector_of = late("inspection.inspector", __package__, "Inspector")
+warned_of = late("inspection.float_warnings", __package__, "warned_of")
 Arguments = tuple[tuple[object, ...], dict[str, object]]
 _shown: dict[str, dict[Any, Any]] = {}  # what the filters of `warnings` show once
-# Runs a node, given its step, its operands, and what was warned of before, to which it adds.
-RunNode = Callable[[Step, tuple[Any, ...], "list[Noted]"], object]
-Noted = tuple[str, str, Line | None]  # NumPy's words, what they are of, and the user's line
 
 
 def warn_after_hint(
@@ -64,63 +61,30 @@ def warn_after_hint(
         return
     if variant.eager is None:
         variant, arrays = variant.taken(arrays)
-        if _has_many_trips(variant.tape):
-            if hasattr(f, "program"):  # an operator's result, which looks into hints of its own
-                _call_plainly(program, f, arguments)
+        long, inspected = _has_many_trips(variant.tape), variant.doubts
+        if not (long and hasattr(f, "program")):  # an operator's result looks into its own hints
+            if inspected.inspector is None:
+                inspected.inspector = inspector_of(variant.tape)
+            warned: list[Noted] = warned_of(inspected.inspector, arrays)
+            doubts.false = 0 if warned else doubts.false + 1
+            # A second call might find its world changed, or change it.
+            if not warned or long or not variant.cacheable or variant.repeats:
+                _warn_all(warned)
                 return
-            of_trips: list[Noted] = warnings_of_trips(variant.tape, arrays)
-            doubts.false = 0 if of_trips else doubts.false + 1
-            _warn_all(of_trips)
-            return
-        if variant.doubts.plan is None:
-            variant.doubts.plan = Interpreter(variant.tape)
-        warned = flagged(variant.doubts.plan, variant.tape, arrays)
-        doubts.false = 0 if warned else doubts.false + 1
-        if not warned:
-            return
-        # A second call might find its world changed, or change it.
-        if not variant.cacheable or variant.repeats:
-            _warn_all(warned)
-            return
     _call_plainly(program, f, arguments)
 
 
 def _has_many_trips(tape: Tape) -> bool:
-    """Whether NumPy would take long for the loops of a tape, in which it notes no warnings."""
-    lengths = (dict(tape.nodes[i].params).get("length", 0) for i, _, _ in tape.bodies())
-    return any(length > _MOST_TRIPS for length in lengths)
-
-
-def flagged(
-    plan: Interpreter, tape: Tape, arrays: Sequence[np.ndarray], run: RunNode | None = None
-) -> list[Noted]:
-    """What NumPy warns of at the nodes of a tape, where `run` may run a node."""
-    warned: list[Noted] = []
-    at = 0
-
-    def at_node(step: Step, *operands: object) -> object:
-        nonlocal at
-        at = step[1]
-        return step[0](*operands) if run is None else run(step, operands, warned)
-
-    def note(words: str, _: int) -> None:
-        line = next(iter(tape.lines.get(at, ())), None)
-        warned.append((words, tape.nodes[at].primitive.name, line))
-
-    with (
-        Suppressed(ArithmeticError, IndexError, ValueError),
-        np.errstate(all="call", under="ignore", call=note),
-    ):
-        plan.values(arrays, plan.inspected(at_node))
-    return warned
+    """Whether NumPy would take long for the loops of a tape, or none knows their trips."""
+    loops = [dict(tape.nodes[i].params) for i, _, _ in tape.bodies()]
+    return any("cond" in loop or loop.get("length", 0) > _MOST_TRIPS for loop in loops)
 
 
 def warn_of_tape(tape: Tape, arrays: Sequence[np.ndarray]) -> None:
     """After a hint: warn, or raise, at the user's lines of the nodes of a tape of plain code."""
     state = np.geterr()
     if {state[kind] for kind in KINDS} != {"ignore"}:
-        tape = inlined(tape)
-        _warn_all(flagged(Interpreter(tape), tape, arrays))
+        _warn_all(warned_of(inspector_of(tape), arrays))
 
 
 def warning_hook(

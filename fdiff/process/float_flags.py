@@ -35,14 +35,14 @@ OFTEN = 4  # so many hints are all looked into, later ones more and more rarely
 class Doubts:
     """What was found out about the hints of one variant."""
 
-    __slots__ = ("count", "false", "filters", "plan", "state")
+    __slots__ = ("count", "false", "filters", "inspector", "state")
 
     def __init__(self) -> None:
         self.count = 0  # hints since the filters of `warnings` last changed
         self.false = 0  # hints in a row that came to no warning
         self.filters: object = None
         self.state: object = None  # NumPy's when a hint was last found to be of no interest
-        self.plan: Any = None  # to interpret the function; its class lies on a floor above
+        self.inspector: Any = None  # of the function's tape; its class lies on a floor above
 
     def rare(self) -> bool:
         """Whether this hint is to be looked into: one of the first, or a power of two."""

@@ -147,6 +147,22 @@ def entries_taken(
     return [None if p is ZERO else p if p.dtype == BOOL else p != 0 for p in pulled]  # type: ignore[misc] - stubs know no traced arrays
 
 
+def entries_read(
+    node: Node, mask: Any, args: Sequence[Any], outs: Sequence[TracedArray]
+) -> list[Any]:
+    """For each argument the entries that the entries `mask` of the output are computed from.
+
+    Of traced arrays; where the op is elementwise, of any arrays.
+    """
+    if node.primitive is where:
+        taken = np.logical_and(mask, args[0])
+        passed = np.logical_and(mask, np.logical_not(args[0]))
+        return [narrow_mask(m, a.shape) for m, a in zip((mask, taken, passed), args, strict=True)]
+    if node.primitive.family == "elementwise":
+        return [narrow_mask(mask, a.shape) for a in args]
+    return masks_of_arguments(node, mask, args, outs)
+
+
 def masks_of_arguments(
     node: Node, mask: TracedArray, args: Sequence[TracedArray], outs: Sequence[TracedArray]
 ) -> list[TracedArray | None]:

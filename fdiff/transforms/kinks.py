@@ -17,7 +17,7 @@ from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
 from ..trace.function_to_tape import splice_all
 from ..user_lines import Line
-from .apply_rules import entries_taken, masks_of_arguments, narrow_mask
+from .apply_rules import entries_read, entries_taken, masks_of_arguments, narrow_mask
 from .dependence import reached
 
 Values = dict[int, TracedArray]
@@ -141,23 +141,15 @@ def _parts(
     node: Node, mask: Mask, args: Sequence[TracedArray], outs: Sequence[TracedArray]
 ) -> Sequence[Mask | None]:
     """The entries of each argument that take part where `mask` says so of the output."""
-    primitive = node.primitive
-    if primitive is where:
-        taken = args[0] if mask is True else np.logical_and(mask, args[0])
-        passed = np.logical_not(args[0])
-        passed = passed if mask is True else np.logical_and(mask, passed)
-        whole = [np.broadcast_to(m, outs[0].shape) for m in (taken, passed)]
-        return [mask, *(narrow_mask(m, a.shape) for m, a in zip(whole, args[1:], strict=True))]
-    if primitive.structure.chooses and outs[0].type.floating:
+    primitive, structure = node.primitive, node.primitive.structure
+    floating = outs[0].type.floating
+    if structure.chooses and floating:
         return _chosen(node, mask, args, outs)
-    if primitive.structure.structural and outs[0].type.floating:
-        whole_mask = np.ones(outs[0].shape, np.bool_) if mask is True else mask
-        return masks_of_arguments(node, whole_mask, args, outs)  # type: ignore[arg-type] - stubs know no traced arrays
-    if mask is True or len(outs) > 1 or primitive.structure.structural:
+    if primitive is where or (structure.structural and floating):
+        mask = np.ones(outs[0].shape, np.bool_) if mask is True else mask  # type: ignore[assignment] - stubs know no traced arrays
+    elif mask is True or len(outs) > 1 or structure.structural:
         return [True for _ in args]
-    if primitive.family == "elementwise":
-        return [narrow_mask(mask, a.shape) for a in args]
-    return masks_of_arguments(node, mask, args, outs)
+    return entries_read(node, mask, args, outs)
 
 
 def _chosen(

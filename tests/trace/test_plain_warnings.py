@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.dispatch import loop_warnings, numpy_warnings
+from fdiff.dispatch import numpy_warnings
+from fdiff.dispatch.inspection.inspector import Inspector, NodeRun
 from fdiff.process.float_flags import OFTEN, Doubts, error_state, noted
 
 TIERS = ("interpret", "evaluate", "compile")
@@ -169,9 +170,9 @@ def test_hints_at_nothing_do_not_warn(monkeypatch, tier):
 def test_hints_at_nothing_are_soon_left_alone(monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "interpret")
     asked = []
-    flagged = numpy_warnings.flagged
-    counting = lambda *args: asked.append(1) or flagged(*args)
-    monkeypatch.setattr(numpy_warnings, "flagged", counting)
+    warned_of = numpy_warnings.warned_of
+    counting = lambda *args: asked.append(1) or warned_of(*args)
+    monkeypatch.setattr(numpy_warnings, "warned_of", counting)
     f, x = SILENT["slope of a root at zero"]
     g, (bad, _) = fdiff.grad(f), points(x)
     for _ in range(1000):
@@ -369,6 +370,62 @@ def test_loops_of_many_trips_warn_at_their_lines(f, monkeypatch):
         assert recorded(call, np.array(1.5)) == []
 
 
+def chooses(x):
+    return fdiff.cond(x > 0, lambda x: x / (x - 1.5), lambda x: x, x)
+
+
+def repeats(x):
+    """Until a condition fails: nobody knows how many trips that are."""
+    step = lambda s: (0.5 * s[0] + x / np.abs(s[1] - 33.0), s[1] + 1)
+    return fdiff.while_loop(lambda s: s[1] < 50, step, (x, 0))[0]
+
+
+def ends_at_a_root(x):
+    """The condition itself warns."""
+    return fdiff.while_loop(lambda s: np.sqrt(5.0 - s) > 0.5, lambda s: s + 1.0, 0.0 * x - 1.0)
+
+
+def iterates(x):
+    """A loop of Python's that becomes one node."""
+    y = x
+    for k in range(MANY + 600):
+        y = 0.5 * y + x / np.abs(k - 33.0)
+    return y
+
+
+def recomputes(x):
+    return fdiff.checkpoint(lambda x: x / (x - 1.5))(x)
+
+
+def strict(x):
+    with np.errstate(all="raise"):
+        return fdiff.fori_loop(0, 50, lambda i, y: y / np.abs(i - 3.0), x)
+
+
+NODES = (divides, roots, grows, slope, chooses, repeats, ends_at_a_root, iterates, recomputes)
+
+
+@pytest.mark.parametrize("f", NODES)
+def test_loops_and_branches_warn_as_plain_code_does(f):
+    found = dict.fromkeys(recorded(f, np.array(1.5)))
+    assert bool(found) == (f is not slope)
+    for operator in (fdiff.jit, fdiff.grad):
+        call = operator(f)
+        for _ in range(3):
+            assert dict.fromkeys(recorded(call, np.array(1.5))) == found
+    if found:
+        with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="encountered in"):
+            call(np.array(1.5))
+    with np.errstate(all="ignore"):
+        assert recorded(call, np.array(1.5)) == []
+
+
+def test_errors_that_a_function_asks_for_come_out_of_its_loops():
+    for operator in (fdiff.jit, fdiff.grad):
+        with pytest.raises(FloatingPointError, match="divide by zero"):
+            operator(strict)(np.array(1.5))
+
+
 def test_derivatives_of_many_trips_that_overflow_do_not_warn(monkeypatch):
     """Nor where another operator is around: the values of the function are all finite."""
     monkeypatch.setattr(numpy_warnings, "_MOST_TRIPS", 300)
@@ -396,17 +453,17 @@ def test_a_line_of_a_loop_is_shown_once(monkeypatch):
 def test_the_search_for_a_trip_goes_on_behind_false_alarms(reverse, monkeypatch):
     """Lanes that a kernel masks may set flags that NumPy does not warn of."""
     monkeypatch.setattr(numpy_warnings, "_MOST_TRIPS", 300)
-    search, arguments = loop_warnings.warnings_of_trips, []
+    values, arguments = Inspector.values, []
 
-    def watched(tape, arrays):
+    def watched(self, arrays, watcher):
         arguments.append(arrays)
-        return [] if len(arguments) == 2 else search(tape, arrays)
+        return values(self, arrays, NodeRun.value if len(arguments) == 2 else watcher)
 
     def f(x, ks):
         step = lambda y, k: (0.5 * y + x / np.abs((k - 100.0) * (k - 333.0)), None)
         return fdiff.scan(step, x, ks, reverse=reverse)[0]
 
-    monkeypatch.setattr(loop_warnings, "warnings_of_trips", watched)
+    monkeypatch.setattr(Inspector, "values", watched)
     found = recorded(fdiff.jit(f), np.array(1.5), np.arange(MANY))
     assert [words for _, words, _, _ in found] == ["divide by zero encountered in divide"]
     places = [int(arrays[-1]) for arrays in arguments[1:]]

@@ -13,10 +13,10 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...dispatch.inspection.anomalies import not_finite
 from ...errors import AnomalyError, message
 from ...functional.call.anomaly_reports import entries_in_words, kind_of_values
 from ...process import anomaly_watch
-from ...transforms.anomaly_search import not_finite
 from ...user_lines import show_line
 from ..calls.forward_anomalies import first_behind
 from .node_rules import NodeRules, Part

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...bounded_cache import WeakKeys
+from ...dispatch.inspection.anomalies import not_finite
 from ...functional.call.anomaly_reports import entries_in_words, kind_of_values
 from ...process import anomaly_watch
-from ...transforms.anomaly_search import not_finite
 from ..arrays.recorded_array import RecordedArray
 from ..backward_passes.nodes import GraphNode
 from ..thread_state import RECORDED_CALLS

@@ -54,7 +54,7 @@ LARGE = 1 << 18  # bytes of arrays of a tape, beyond which its runner is not rem
 # Imported by the first loop whose body has no kernel, or by the first profile.
 has_parts = late("tape_parts", __package__, "has_parts")
 tape_parts = late("tape_parts", __package__, "TapeParts")
-interpreted = late("observed_runs", __package__, "interpreted")
+interpreted = late("inspection.spans", "fdiff.dispatch", "interpreted")
 observed_bytecode = late("observed_kernels", __package__, "observed_bytecode")
 observed_kernel = late("observed_kernels", __package__, "observed_kernel")
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import argument
+from ...dispatch.inspection.anomalies import Anomaly
 from ...dispatch.variant import Variant
 from ...errors import AnomalyError, message
 from ...tape import CONSTANT, INPUT, Node, operation_text
 from ...trace.derived_lines import DerivedLine, derivation_of, in_trips, written_line
-from ...transforms.anomaly_search import Anomaly
 from ...tree import Spec
 from ...user_lines import Line, file_label, numbered
 

@@ -25,8 +25,7 @@ from ...trace.derived_lines import in_trips, trips_of
 from ...trace.trace_stack import occupied
 from ...transforms.custom_calls import checkpoints_inlined
 from ...transforms.pipeline import GRADIENT, derive
-from ...tree import flatten, map_leaves, unflatten
-from .device_calls import on_host
+from ...tree import flatten, unflatten
 
 if TYPE_CHECKING:
     from ...transforms.kinks import Check
@@ -99,10 +98,9 @@ def refuse_kinks(call: OperatorCall) -> object:
     The function is traced afresh with the search on, in which functions made of several operations
     mark their own kinks.
     """
-    args, kwargs = map_leaves(on_host, (call.args, call.kwargs))  # type: ignore[misc] - a tree keeps its structure
     kink_search.on = True
     try:
-        variant, inputs = call.program.trace_anew(call.f, args, kwargs)
+        variant, inputs, _ = call.traced_anew()
     finally:
         kink_search.on = False
     for tape, wrt, of in _differentiated(variant):

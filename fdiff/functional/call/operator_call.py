@@ -12,7 +12,9 @@ from ...dispatch.arguments import Argnums, Function
 from ...dispatch.plans import DERIVING, Effort, OperatorPlan
 from ...dispatch.program import MakePlan, Program, program_of
 from ...dispatch.variant import Variant
+from ...tree import map_leaves
 from ..operators.points import body_of_operator
+from .device_calls import on_host
 from .prepared import Origin
 
 Check = Callable[[Variant, str], object]
@@ -119,3 +121,8 @@ class OperatorCall:
                 if result is not self:
                     return result
         raise AssertionError(self.name)  # the last stage gives the result
+
+    def traced_anew(self) -> tuple[Variant, list[object], tuple[object, ...]]:
+        """A new trace of the function by itself, its inputs, and the vectors, all on the host."""
+        args, kwargs, vectors = map_leaves(on_host, (self.args, self.kwargs, tuple(self.vectors)))  # type: ignore[misc] - a tree keeps its structure
+        return *self.program.trace_anew(self.f, args, kwargs), vectors

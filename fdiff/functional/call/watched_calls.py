@@ -13,22 +13,21 @@ that made the NaN.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
 from ...device_arrays import DeviceArray
+from ...dispatch.inspection.anomalies import Anomaly, first_anomaly, first_made, not_finite
+from ...dispatch.inspection.inspector import Inspector
 from ...dispatch.plans import Arrays, Inspection
 from ...dispatch.variant import Variant
 from ...errors import AnomalyError, message
-from ...interpret import Interpreter
 from ...process import anomaly_watch
 from ...process.float_flags import noted
 from ...tape import Tape
 from ...trace.derived_lines import derivation_of, derived_lines
-from ...transforms.anomaly_search import Anomaly, first_anomaly, first_made, node_values, not_finite
-from ...transforms.custom_calls import inlined
-from ...tree import flatten, map_leaves
+from ...tree import flatten
 from ...user_lines import user_line
 from .anomaly_reports import Names, anomaly_error
 from .device_calls import on_host
@@ -67,18 +66,22 @@ def _all_finite(values: Sequence[object]) -> bool:
 
 def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
     """Whether the outputs of the function are finite, and all it computes where that counts."""
-    mode = anomaly_watch.in_force()
-    inputs = [cast("np.ndarray", on_host(x)) for x in arrays]
-    if mode is not None and mode.discarded:
-        tape = inlined(variant.tape)
-        values = node_values(tape, inputs)
-        anomaly = first_made(tape, values, lambda _: False)
-        return anomaly is None and _all_finite([values[o] for o in tape.outputs])
+    inputs = [*map(on_host, arrays)]
+    if _counts_discarded():
+        inspector = Inspector(variant.tape, keeps=True)
+        values = inspector.values(inputs)
+        outputs = [values[o] for o in inspector.tape.outputs]
+        return first_made(inspector, values) is None and _all_finite(outputs)
     if not variant.plan.order:
         return True  # they are in the result
-    if variant.doubts.plan is None:
-        variant.doubts.plan = Interpreter(variant.tape)
-    return _all_finite(variant.doubts.plan(*inputs))
+    doubts = variant.doubts
+    doubts.inspector = doubts.inspector or Inspector(variant.tape)
+    return _all_finite(doubts.inspector.outputs(inputs))
+
+
+def _counts_discarded() -> bool:
+    mode = anomaly_watch.in_force()
+    return mode is not None and mode.discarded
 
 
 # --- finding what made it -------------------------------------------------------------------------
@@ -86,28 +89,23 @@ def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
 
 def _explain(call: OperatorCall) -> None:
     """Raise `AnomalyError` for the first NaN or infinity that counts."""
-    every = call.args, call.kwargs, tuple(call.vectors)
-    args, kwargs, vectors = map_leaves(on_host, every)  # type: ignore[misc] - a tree keeps its structure
     with derived_lines():
-        variant, inputs = call.program.trace_anew(call.f, args, kwargs)
-        names = Names(variant, flatten((args, kwargs))[1])
+        variant, inputs, vectors = call.traced_anew()
+        names = Names(variant, flatten((call.args, call.kwargs))[1])
 
-        def raise_for(anomaly: Anomaly) -> None:
-            raise anomaly_error(variant.call, anomaly, names)
+        def raise_for(anomaly: Anomaly | None) -> None:
+            if anomaly is not None:
+                raise anomaly_error(variant.call, anomaly, names)
 
         def outputs(tape: Tape, arrays: Arrays) -> list[object]:
-            tape = inlined(tape)
-            values = node_values(tape, arrays)
-            if (anomaly := first_anomaly(tape, values)) is not None:
-                raise_for(anomaly)
-            return [values[o] for o in tape.outputs]
+            inspector = Inspector(tape, keeps=True)
+            values = inspector.values(arrays)
+            raise_for(first_anomaly(inspector, values))
+            return [values[o] for o in inspector.tape.outputs]
 
         outputs(variant.tape, inputs)
         variant.plan.call(inputs, vectors, Inspection(outputs))
-    mode = anomaly_watch.in_force()
-    if mode is not None and mode.discarded:
-        tape = inlined(variant.tape)
-        lines, values = tape.lines, node_values(tape, inputs)
-        derived = lambda i: derivation_of(lines.get(i, (None,))[0]) is not None  # noqa: E731 - a condition of one line
-        if (anomaly := first_made(tape, values, derived)) is not None:
-            raise_for(anomaly)
+    if _counts_discarded():
+        inspector = Inspector(variant.tape, keeps=True)
+        derived = lambda i: derivation_of(inspector.line(i)) is not None  # noqa: E731 - a condition of one line
+        raise_for(first_made(inspector, inspector.values(inputs), derived))

@@ -11,22 +11,20 @@ slicing, Information Processing Letters 29(3), 1988).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
-from ..arraytype import BOOL, ArrayType
-from ..errors import FdiffError
-from ..interpret import Interpreter, evaluate
-from ..ops.entrywise.elementwise import where
-from ..process.float_flags import noting
-from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
-from ..trace import Trace, TracedArray
-from ..trace.derived_lines import as_counted
-from .apply_rules import masks_of_arguments
-from .custom_calls import inlined
-from .loops.body_runs import body_runs, has_bodies
+from ...arraytype import BOOL, ArrayType
+from ...errors import FdiffError
+from ...interpret import evaluate
+from ...ops.entrywise.elementwise import where
+from ...tape import CONSTANT, INPUT, ITEM, Node, Tape
+from ...trace import Trace, TracedArray
+from ...transforms.apply_rules import entries_read, masks_of_arguments
+from .body_runs import IsBad
+from .inspector import Inspector
+from .partial_loops import Partial
 
 Values = list[Any]
 Mask = np.ndarray
@@ -54,13 +52,6 @@ class Anomaly(NamedTuple):
         return np.asarray(self.values[self.path[0]])
 
 
-def node_values(tape: Tape, arrays: Sequence[object]) -> Values:
-    """The value of every node, by NumPy; a tuple for a node of several outputs."""
-    plan = Interpreter(tape, keeps=True)
-    with noting():
-        return plan.values(arrays, plan.steps)
-
-
 def not_finite(value: object) -> Mask:
     """Which entries of an array are NaN or infinite; none of an array that is not of floats."""
     array = np.asarray(value)
@@ -69,8 +60,12 @@ def not_finite(value: object) -> Mask:
     return ~np.isfinite(array)
 
 
-def first_anomaly(tape: Tape, values: Values) -> Anomaly | None:
-    """What made the NaN or infinity in an output, the earliest; None if outputs are finite."""
+def first_anomaly(inspector: Inspector, values: Values) -> Anomaly | None:
+    """What made the NaN or infinity in an output, the earliest; None if outputs are finite.
+
+    `values` are the values of all nodes of the inspector's tape.
+    """
+    tape = inspector.tape
     bad: dict[int, Mask] = {}
     for o in tape.outputs:
         if (mask := not_finite(values[o])).any():
@@ -88,44 +83,48 @@ def first_anomaly(tape: Tape, values: Values) -> Anomaly | None:
             reader[a] = i
     if not origins:
         return None
-    within = _within(tape, values, origins[-1], _first_of_outputs)
+    within = _within(inspector, values, origins[-1], _first_of_outputs, _gives_anomaly)
     return within or Anomaly(tape, values, bad[origins[-1]], _path(origins[-1], reader))
 
 
-def _first_of_outputs(tape: Tape, values: Values) -> Anomaly | None:
+def _first_of_outputs(inspector: Inspector, values: Values) -> Anomaly | None:
     """What made the NaN or infinity in an output of a body; None where its inputs hold one."""
-    finite = not any(not_finite(values[i]).any() for i in tape.inputs)
-    return first_anomaly(tape, values) if finite else None
+    finite = not any(not_finite(values[i]).any() for i in inspector.tape.inputs)
+    return first_anomaly(inspector, values) if finite else None
 
 
-def _within(
-    tape: Tape, values: Values, i: int, search: Callable[[Tape, Values], Anomaly | None]
+def _gives_anomaly(run: Partial, trips: int) -> bool:
+    return any(not_finite(x).any() for x in run(trips) or ())
+
+
+def first_made(
+    inspector: Inspector, values: Values, skip: Callable[[int], bool] = lambda _: False
 ) -> Anomaly | None:
-    """The first anomaly in the runs of a node's bodies."""
-    node = tape.nodes[i]
-    if has_bodies(node):
-        for run in body_runs(node, [values[a] for a in node.args]):
-            body = inlined(run.tape)
-            if (anomaly := search(body, node_values(body, run.arguments))) is not None:
-                trips = () if run.trip is None else (run.trip,)
-                line = tape.lines.get(i, (None,))[0]
-                return anomaly._replace(trips=as_counted(line, (*trips, *anomaly.trips)))
-    return None
-
-
-def first_made(tape: Tape, values: Values, skip: Callable[[int], bool]) -> Anomaly | None:
     """The first node that makes a NaN or infinity of finite operands, whoever reads it."""
-    search = partial(first_made, skip=lambda _: False)
-    for i, node in enumerate(tape.nodes):
+    for i, node in enumerate(inspector.tape.nodes):
         if node.primitive in (INPUT, CONSTANT) or skip(i):
             continue
-        if (within := _within(tape, values, i, search)) is not None:
+        if (within := _within(inspector, values, i, first_made, None)) is not None:
             return within
         if len(node.types) > 1:
             continue
         mask = not_finite(values[i])
         if mask.any() and not _sources(node, mask, values, i):
-            return Anomaly(tape, values, mask, (i,))
+            return Anomaly(inspector.tape, values, mask, (i,))
+    return None
+
+
+def _within(
+    inspector: Inspector,
+    values: Values,
+    i: int,
+    search: Callable[[Inspector, Values], Anomaly | None],
+    is_bad: IsBad | None,
+) -> Anomaly | None:
+    """The first anomaly in the runs of a node's bodies."""
+    for run in inspector.bodies(i, [values[a] for a in inspector.tape.nodes[i].args], is_bad):
+        if (anomaly := search(run.inspector, run.inspector.values(run.arguments))) is not None:
+            return anomaly._replace(trips=run.trips(anomaly.trips))
     return None
 
 
@@ -156,12 +155,8 @@ def _sources(node: Node, mask: Mask, values: Values, i: int) -> dict[int, Mask]:
 def _entries_read(node: Node, mask: Mask, values: Values, i: int) -> list[Mask]:
     """For each operand the entries that the entries `mask` of the result are computed from."""
     args = [np.asarray(values[a]) for a in node.args]
-    if node.primitive is where:
-        taken = args[0].astype(bool)
-        kept = [mask, mask & taken, mask & ~taken]
-        return [_narrow(m, a.shape) for m, a in zip(kept, args, strict=True)]
-    if node.primitive.family == "elementwise":
-        return [_narrow(mask, a.shape) for a in args]
+    if node.primitive is where or node.primitive.family == "elementwise":
+        return entries_read(node, mask, args, ())
     everything = [np.ones(a.shape, np.bool_) for a in args]
     if node.primitive.structure.chooses or len(node.types) > 1:
         return everything
@@ -189,10 +184,3 @@ def _entries_by_rule(
         else np.ones(a.shape, np.bool_)
         for part, a in zip(parts, args, strict=True)
     ]
-
-
-def _narrow(mask: Mask, shape: tuple[int, ...]) -> Mask:
-    """The mask of what was broadcast from `shape`: true where it is for any of the copies."""
-    lead = mask.ndim - len(shape)
-    stretched = [lead + k for k, n in enumerate(shape) if n == 1 and mask.shape[lead + k] != 1]
-    return np.any(mask, axis=(*range(lead), *stretched)).reshape(shape)

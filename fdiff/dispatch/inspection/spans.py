@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import fdiff.intact_numpy as np
 
 from ... import kernels
-from ...interpret import Interpreter, Step
+from ...interpret import Interpreter
 from ...process import observation
-from ...process.observation import BACKWARD, DERIVATIVE, DISPATCH, FORWARD, Observer
+from ...process.observation import BACKWARD, DERIVATIVE, DISPATCH, FORWARD
 from ...tape import Tape
 from ..forward_nodes import around, forward_nodes
-from .observed_kernels import shapes_of
+from ..tiers.observed_kernels import shapes_of
+from .inspector import Inspector, NodeRun
 
 
 def interpreted(tape: Tape, plan: Interpreter, arrays: Sequence[np.ndarray]) -> list[object]:
@@ -24,22 +25,21 @@ def interpreted(tape: Tape, plan: Interpreter, arrays: Sequence[np.ndarray]) -> 
     of = around()
     own = forward_nodes(tape, of.function)
     added = BACKWARD if of.backward else DERIVATIVE
-    categories = [FORWARD if i in own and not of.backward else added for i in range(len(tape))]
+
+    def in_span(run: NodeRun) -> object:
+        """The value of a node, computed in a span."""
+        function, i, args, dead = run.step
+        operands = run.operands
+        category = FORWARD if i in own and not of.backward else added
+        shapes = shapes_of(operands) if seen.shapes else None
+        with seen.begin(run.node.primitive.name, category, shapes) as span:
+            span.lines, span.flops = tape.lines.get(i, ()), flops_of(tape, i) if seen.flops else 0
+            value = function(*operands)
+            span.memory = _owned(value) - sum(_owned(operands[args.index(d)]) for d in dead)
+        return value
+
     with seen.begin("interpret", DISPATCH, tier="interpret", operations=len(plan.steps)):
-        return plan.run(arrays, plan.inspected(partial(_at_node, seen, tape, categories)))
-
-
-def _at_node(
-    seen: Observer, tape: Tape, categories: list[str], step: Step, *operands: object
-) -> object:
-    """The value of a node, computed in a span."""
-    function, i, args, dead = step
-    name = tape.nodes[i].primitive.name
-    with seen.begin(name, categories[i], shapes_of(operands) if seen.shapes else None) as span:
-        span.lines, span.flops = tape.lines.get(i, ()), flops_of(tape, i) if seen.flops else 0
-        value = function(*operands)
-        span.memory = _owned(value) - sum(_owned(operands[args.index(d)]) for d in dead)
-    return value
+        return Inspector(tape, plan).outputs(arrays, in_span)
 
 
 def _owned(value: object) -> int:
