@@ -22,13 +22,13 @@ from ...dispatch.variant import CallToTrace, Variant
 from ...errors import called
 from ...functional.call.kink_policy import policy
 from ...hooks import hooks
+from ...ops.tape_to_python import function_of
 from ...process import anomaly_watch, observation
 from ...process.float_flags import noted, noting, taken
 from ...tape import Tape
 from ...trace import tracing
 from ...trace.trace_stack import occupied
 from ...transforms.dependence import reached
-from ...transforms.eager.eager_rules import python_function
 from ...tree import Spec, flatten, map_leaves, unflatten
 from ...user_lines import user_line
 from ..arrays.array_kinds import kind_of
@@ -130,7 +130,7 @@ def _recorded(
     operands = [x if isinstance(x, RecordedArray) else np.asarray(x) for x in (*operands, *extra)]
     inputs = [*[native(values[k]) for k in variant.traced], *extra]
     with noting():
-        results = python_function(variant.tape)(*inputs)
+        results = function_of(variant.tape)(*inputs)
     kinds = [x.kind if isinstance(x, RecordedArray) else kind_of(x) for x in operands]
     used = _used(variant.tape)
     kinds = [k if u or not k.requires_grad else k.other for k, u in zip(kinds, used, strict=True)]

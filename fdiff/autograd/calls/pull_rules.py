@@ -13,11 +13,11 @@ from typing import Any, cast
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType
+from ...ops.tape_to_python import function_of
 from ...process.room import budget
 from ...tape import INPUT, Builder, Tape, rebuild
 from ...trace import Trace, TracedArray, splice
 from ...trace.template import Template
-from ...transforms.eager.eager_rules import python_function
 from ...transforms.pipeline import within_budget
 from ...transforms.reverse import pull_back
 from ...transforms.rule_templates import Seeds, Targets
@@ -64,7 +64,7 @@ class Pull:
         """The rule as a function of values."""
         if self._run is None:
             has_loops = next(self.tape.bodies(), None) is not None
-            self._run = _budgeted(self.tape) if has_loops else python_function(self.tape)
+            self._run = _budgeted(self.tape) if has_loops else function_of(self.tape)
         return self._run
 
     def resized(self, resize: Callable[[Tape], Tape], *, numbers: bool) -> Pull:
@@ -89,7 +89,7 @@ def _budgeted(tape: Tape) -> Callable[..., tuple[Any, ...]]:
     def run(*values: Any) -> tuple[Any, ...]:
         told = budget.get()
         if told not in functions:
-            functions[told] = python_function(within_budget(tape))
+            functions[told] = function_of(within_budget(tape))
         return functions[told](*values)
 
     return run

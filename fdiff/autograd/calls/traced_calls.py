@@ -16,9 +16,9 @@ from ...capture.proxies.proxy_rules import BY_TYPE, rule_by_question
 from ...dispatch.capture_session import NoSessionError
 from ...dispatch.numpy_warnings import warn_of_tape
 from ...errors import UnsupportedError, failure
+from ...ops.tape_to_python import function_of
 from ...process.float_flags import noted, noting, taken
 from ...trace.trace_stack import stack
-from ...transforms.eager.eager_rules import python_function
 from ...tree import flatten
 from ...user_lines import user_line
 from ..arrays.array_kinds import kind_of
@@ -91,7 +91,7 @@ def _values(tape: CallTape, values: list[Any], leaves: list[Any]) -> list[Any]:
     """The numbers of the results, computed by the tape of the call."""
     noted.hint = False
     with noting():
-        results = python_function(tape.tape)(*values)
+        results = function_of(tape.tape)(*values)
     if taken():
         warn_of_tape(tape.tape, values)
     return [

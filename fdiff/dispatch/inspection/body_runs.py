@@ -24,7 +24,7 @@ Arrays = Sequence[Any]
 IsBad = Callable[[Partial, int], bool]  # whether so many trips do what is looked for
 
 
-class Body(NamedTuple):
+class BodyCall(NamedTuple):
     """The tape of a body, its arguments, and which trip of a loop it is; None of other bodies."""
 
     tape: Tape
@@ -46,7 +46,7 @@ def is_long(node: Node, args: Arrays) -> bool:
     return has_bodies(node)
 
 
-def suspects(node: Node, args: Arrays, is_bad: IsBad | None) -> Iterator[Body]:
+def suspects(node: Node, args: Arrays, is_bad: IsBad | None) -> Iterator[BodyCall]:
     """The runs of the bodies of a node that are worth a look; the search goes on behind them.
 
     In a loop of many trips, that is the trip with which the trips up to it become bad, if `is_bad`
@@ -74,7 +74,7 @@ def suspects(node: Node, args: Arrays, is_bad: IsBad | None) -> Iterator[Body]:
         args = [*args[:first], *behind.arguments[:carries], *args[first + carries :]]
 
 
-def body_runs(node: Node, args: Arrays, begin: int = 0) -> Iterator[Body]:
+def body_runs(node: Node, args: Arrays, begin: int = 0) -> Iterator[BodyCall]:
     """The runs of the bodies of a node; of a loop from a trip on, given the carries there.
 
     `begin` counts the trips that are left out, whose last carries `args` holds.
@@ -86,31 +86,31 @@ def body_runs(node: Node, args: Arrays, begin: int = 0) -> Iterator[Body]:
         yield from _trips_while(args, begin, params)
     elif node.primitive is SWITCH:
         branches = params["branches"]
-        yield Body(branches[min(max(int(args[0]), 0), len(branches) - 1)], args[1:], None)
+        yield BodyCall(branches[min(max(int(args[0]), 0), len(branches) - 1)], args[1:], None)
     else:
-        yield Body(sized_tape(*args, **params), args, None)
+        yield BodyCall(sized_tape(*args, **params), args, None)
 
 
-def _trips(args: Arrays, begin: int, params: dict[str, Any]) -> Iterator[Body]:
+def _trips(args: Arrays, begin: int, params: dict[str, Any]) -> Iterator[BodyCall]:
     body, carries = params["body"], params["carries"]
     trips, state, invariants, table = operands(args, carries, params["rows"])
     run = runner_of(body)
     for k in range(begin, int(trips)):
         row = int(trips) - 1 - k if params["reverse"] else k
         arguments = [*state, *invariants, *[x[row] for x in table]]
-        yield Body(body, arguments, row)
+        yield BodyCall(body, arguments, row)
         state = run(*arguments)[:carries]
 
 
-def _trips_while(args: Arrays, begin: int, params: dict[str, Any]) -> Iterator[Body]:
+def _trips_while(args: Arrays, begin: int, params: dict[str, Any]) -> Iterator[BodyCall]:
     """Conditions and trips in turn."""
     body, cond, carries = params["body"], params["cond"], params["carries"]
     state: list[Any] = [*args]
     trip = begin
     while True:
-        yield Body(cond, state, trip)
+        yield BodyCall(cond, state, trip)
         if not runner_of(cond)(*state)[0]:
             return
-        yield Body(body, state, trip)
+        yield BodyCall(body, state, trip)
         state = [*runner_of(body)(*state), *args[carries:]]
         trip += 1

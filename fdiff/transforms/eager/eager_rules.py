@@ -6,13 +6,12 @@ node where derivatives are to be differentiated again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ...ops.shapes.view_ops import slices, unslice
-from ...ops.tape_text import TapeText, defined
-from ...tape import CONSTANT, Node, Tape
-from ...trace.operation_cache import Op, caller, constants_among, op_of
+from ...ops.tape_to_python import Run, function_of
+from ...tape import CONSTANT, Tape
+from ...trace.operation_cache import Op, constants_among, op_of
 from ...trace.template import Places, Template, template_of
 from ..batch import batch
 from ..rule_templates import Seeds, pulls, pushes
@@ -23,7 +22,7 @@ Slices = tuple[slice, ...]
 
 # A rule as a Python function of ``(*seeds, *arguments, *outputs)``, which gives a tuple, and the
 # targets: what is in that. With a size, seeds and what is in the tuple have a leading axis.
-RuleFunction = tuple[Callable[..., tuple[Any, ...]], list[Any]]
+RuleFunction = tuple[Run, list[Any]]
 
 
 def pull_function(op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | None) -> RuleFunction:
@@ -43,7 +42,7 @@ def pull_function(op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | No
             sizes = tape.nodes[node.args[0]].type.shape
             within = slices(named["starts"], sizes, named["steps"])
         targets.append((k, place, mask, within))
-    return python_function(Tape(tape.nodes, tape.inputs, tuple(outputs))), targets
+    return function_of(Tape(tape.nodes, tape.inputs, tuple(outputs))), targets
 
 
 def pull_template(op: Op, seeds: Seeds, needed: tuple[bool, ...]) -> Template:
@@ -68,7 +67,7 @@ def push_function(op: Op, active_args: tuple[bool, ...], size: int | None) -> Ru
     A target tells where in the tuple the tangent of an output is, None where it does not move.
     """
     tape, targets, _ = pushes.rule.trace(op, active_args)
-    return python_function(_batched(tape, sum(active_args), size)), targets
+    return function_of(_batched(tape, sum(active_args), size)), targets
 
 
 def _batched(tape: Tape, seeds: int, size: int | None) -> Tape:
@@ -76,18 +75,3 @@ def _batched(tape: Tape, seeds: int, size: int | None) -> Tape:
     if size is None:
         return tape
     return simplify(batch(tape, [k < seeds for k in range(len(tape.inputs))], size))
-
-
-def python_function(tape: Tape) -> Callable[..., tuple[Any, ...]]:
-    """A tape as a Python function of its inputs."""
-
-    def function(node: Node) -> Callable[..., object]:
-        operand_types = tuple(tape.nodes[a].types for a in node.args)
-        return caller(node.primitive, node.params, operand_types, node.types)
-
-    text = TapeText(tape, function)
-    used = {a for node in tape.nodes for a in node.args} | set(tape.outputs)
-    inputs = ", ".join(f"v{i}" for i in tape.inputs)
-    lines = [f"    {line}" for line in text.statements(sorted(used))]
-    lines = [f"def rule({inputs}):", *lines, f"    return {text.results()}"]
-    return defined("rule", lines, text.scope)

@@ -12,8 +12,8 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...ops.tape_text import TapeText, defined
-from ...tape import CONSTANT, INPUT, Node
+from ...ops.tape_to_python import Expressions, defined
+from ...tape import CONSTANT, INPUT
 from ...trace.operation_cache import READS_ENTRY, Op
 from ..rule_templates import pulls
 from .cotangents import Cotangents
@@ -54,7 +54,7 @@ def _arithmetic_pull(op: Op) -> ScalarPull:
     for k in range(len(op.given)):
         needed = tuple([k == other for other in range(len(op.given))])
         tape, _, _ = pulls.rule.trace(op, ((False,), needed))
-        text = TapeText(tape, _no_function, scope)
+        text = Expressions(tape, scope)
         text.names.update(zip(tape.inputs, inputs, strict=True))
         for i, node in enumerate(tape.nodes):
             if node.primitive not in (INPUT, CONSTANT):
@@ -69,10 +69,6 @@ def _arithmetic_pull(op: Op) -> ScalarPull:
         *(["    out = values[i]"] if reads_out else []),
     ]
     return defined("pull", [*head, *body], scope)
-
-
-def _no_function(node: Node) -> Callable[..., object]:
-    raise AssertionError(f"{node.primitive} is no operator of Python")
 
 
 # ------------------------------------------------------------------------------------------ stores
