@@ -7,12 +7,14 @@ suppressed is `Suppressed`: what came from outside leaves them.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import wraps
+from functools import WRAPPER_ASSIGNMENTS, WRAPPER_UPDATES, partial
+from opcode import opmap
 from threading import get_ident
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import ParamSpec, TypeVar
 
 _OURS = frozenset(
@@ -21,8 +23,11 @@ _OURS = frozenset(
         "distributed", "dask", "cloudpickle",
     ]
 )  # fmt: skip
+_AFTER_YIELD_FROM = 2  # the argument of RESUME
+ASKED_BY_NUMPY = frozenset(["__array_interface__", "__array_struct__", "__array_priority__"])
 _Error = TypeVar("_Error", bound=BaseException)
 _P = ParamSpec("_P")
+_Object = TypeVar("_Object")
 _Value = TypeVar("_Value")
 
 
@@ -34,10 +39,46 @@ class HiddenError(Exception):
     """
 
 
+def uninterrupted_entry(function: Callable[_P, _Value]) -> Callable[_P, _Value]:
+    """The function, at whose entry Python runs no signal handler; it runs at a call in its body.
+
+    An exception at the entry comes before any ``try``. The first instruction is told that the
+    function goes on after ``yield from``, where Python looks for no signals.
+    """
+    if isinstance(function, FunctionType) and (resume := opmap.get("RESUME")) is not None:
+        text = bytearray(function.__code__.co_code)
+        text[2 * text[::2].index(resume) + 1] = _AFTER_YIELD_FROM
+        function.__code__ = function.__code__.replace(co_code=bytes(text))
+    return function
+
+
+def update_wrapper(
+    wrapper: _Object,
+    wrapped: Callable[..., object],
+    assigned: Iterable[str] = WRAPPER_ASSIGNMENTS,
+    updated: Iterable[str] = WRAPPER_UPDATES,
+) -> _Object:
+    """As `functools.update_wrapper`, which drops any AttributeError."""
+    for name in assigned:
+        try:
+            value = getattr(wrapped, name)
+        except not_foreign(AttributeError, again=partial(getattr, wrapped, name)):
+            continue
+        setattr(wrapper, name, value)
+    for name in updated:
+        getattr(wrapper, name).update(getattr(wrapped, name, {}))
+    wrapper.__wrapped__ = wrapped  # type: ignore[attr-defined] - of a function, or an object with attributes
+    return wrapper
+
+
+def wraps(wrapped: Callable[..., object]) -> Callable[[_Object], _Object]:
+    """As `functools.wraps`, for what is wrapped while a program runs."""
+    return partial(update_wrapper, wrapped=wrapped)
+
+
 def hiding(read: Callable[_P, _Value]) -> Callable[_P, _Value]:
     """``__getattr__``, or a getter beside it, where no AttributeError from outside is dropped."""
 
-    @wraps(read, updated=())
     def getter(*args: _P.args, **keywords: _P.kwargs) -> _Value:
         try:
             return read(*args, **keywords)
@@ -50,7 +91,7 @@ def hiding(read: Callable[_P, _Value]) -> Callable[_P, _Value]:
                 raise HiddenError from error
             raise
 
-    return getter
+    return update_wrapper(uninterrupted_entry(getter), read, updated=())
 
 
 _pending: dict[int, AttributeError] = {}  # by thread: from a getter to `__getattr__`
@@ -59,7 +100,6 @@ _pending: dict[int, AttributeError] = {}  # by thread: from a getter to `__getat
 def noting(read: Callable[_P, _Value]) -> Callable[_P, _Value]:
     """A getter outside of public calls, whose AttributeErrors `telling` raises again."""
 
-    @wraps(read, updated=())
     def getter(*args: _P.args, **keywords: _P.kwargs) -> _Value:
         try:
             return read(*args, **keywords)
@@ -67,19 +107,24 @@ def noting(read: Callable[_P, _Value]) -> Callable[_P, _Value]:
             _pending[get_ident()] = error
             raise
 
-    return getter
+    return update_wrapper(uninterrupted_entry(getter), read, updated=())
 
 
-def telling(look: Callable[_P, _Value]) -> Callable[_P, _Value]:
-    """``__getattr__`` beside getters that are `noting`: Python calls it where one has failed."""
+def telling(look: Callable[[_Object, str], _Value]) -> Callable[[_Object, str], _Value]:
+    """``__getattr__`` beside getters that are `noting`: Python calls it where one has failed.
 
-    @wraps(look, updated=())
-    def getter(*args: _P.args, **keywords: _P.kwargs) -> _Value:
+    NumPy asks in C for names of protocols, and drops any AttributeError: no signal handler runs
+    while the answer is given.
+    """
+
+    def getter(self: _Object, name: str) -> _Value:
+        if name in ASKED_BY_NUMPY:
+            raise AttributeError
         if (error := _pending.pop(get_ident(), None)) is not None:
             raise error
-        return look(*args, **keywords)
+        return look(self, name)
 
-    return getter
+    return update_wrapper(uninterrupted_entry(getter), look, updated=())
 
 
 def is_foreign(error: BaseException) -> bool:
@@ -120,6 +165,17 @@ def not_foreign(
     error = sys.exception()
     foreign = isinstance(error, kinds) and is_foreign(error)
     return () if foreign and (again is None or comes_once(again)) else kinds
+
+
+def environment_value(name: str) -> str | None:
+    """A variable of the environment; `os.environ.get` drops the KeyError of a signal handler."""
+    try:
+        return os.environ[name]
+    except KeyError as error:
+        for cause in (error, error.__context__):  # in place of which `os` has raised another
+            if cause is not None and is_foreign(cause):
+                raise cause from None
+        return None
 
 
 class Suppressed(suppress):

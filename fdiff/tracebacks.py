@@ -8,11 +8,10 @@ The user's line itself is found in `user_lines.py`.
 from __future__ import annotations
 
 import inspect
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import partial
 from opcode import opmap
 from types import CodeType, TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -29,7 +28,7 @@ from .errors import (
     name_call,
     unbounded,
 )
-from .foreign_errors import HiddenError, not_foreign
+from .foreign_errors import HiddenError, environment_value, not_foreign, wraps
 from .user_lines import Line, is_internal, is_own, line_in, user_line, within_scipy
 
 VARIABLE = "FDIFF_TRACEBACK"
@@ -130,7 +129,7 @@ def trim(error: BaseException, name: str = "", f: object = None) -> None:
         name_call(error, name, f)
     elif name and isinstance(error, Exception):
         explain(error, name, f)
-    if os.environ.get(VARIABLE) == "full":
+    if environment_value(VARIABLE) == "full":
         return
     own = error.__traceback__
     seen: set[int] = set()

@@ -8,13 +8,12 @@ rule is ``backward`` (`recorded_functions.py`). In a function that an operator o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any, ClassVar
 
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
-from ..foreign_errors import not_foreign
+from ..foreign_errors import not_foreign, wraps
 from ..trace import TracedArray, tracing
 from ..tracebacks import trim
 from ..transforms.custom_rules import refusing_derivatives

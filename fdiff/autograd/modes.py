@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
 from ..errors import InputError, failure, flag
+from ..foreign_errors import wraps
 from ..trace.branching.derivative_free_trace import see, seen_with
 from ..trace.trace_stack import stack, tracing
 from ..tracebacks import public_class
@@ -111,7 +112,7 @@ class GradientMode(StateContext):
 
 
 def _function_in(mode: Callable[[], GradientMode], function: Callable[P, R]) -> Callable[P, R]:
-    @functools.wraps(function)
+    @wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> R:
         with mode():
             return function(*args, **keywords)
@@ -125,7 +126,7 @@ def _generator_in(
 ) -> Callable[..., Generator[Any, Any, Any]]:
     """A generator function whose own code runs in a mode; its caller's code does not."""
 
-    @functools.wraps(function)
+    @wraps(function)
     def generate(*args: object, **keywords: object) -> Generator[Any, Any, Any]:
         generator = function(*args, **keywords)
         try:

@@ -6,13 +6,13 @@ of one function. Numba is imported when it is to compile a kernel, and not befor
 
 from __future__ import annotations
 
-import os
 import re
 from functools import lru_cache
 from importlib import import_module
 from typing import Protocol, cast
 
 from ..errors import InputError, failure, shown
+from ..foreign_errors import environment_value
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
 
@@ -29,7 +29,7 @@ def compiler_of(asked: str = "") -> str:
     if asked:
         return asked
     way = f"Set it to {' or '.join(COMPILERS)}, or leave it unset."
-    return check_compiler(os.environ.get(VARIABLE) or LLVM, VARIABLE, way)
+    return check_compiler(environment_value(VARIABLE) or LLVM, VARIABLE, way)
 
 
 def check_compiler(compiler: object, call: str, way: str = "") -> str:

@@ -26,7 +26,7 @@ from typing import BinaryIO
 import fdiff.intact_numpy as np
 
 from ..errors import warn
-from ..foreign_errors import Suppressed
+from ..foreign_errors import Suppressed, environment_value
 from ..process.forking import no_fork
 from .compilers import LLVM, described
 from .file_owners import trusted
@@ -84,7 +84,7 @@ def _maker() -> str:
 
 def _processor() -> str:
     """Model and instruction sets of the processor, and the level that ``FDIFF_CPU`` allows."""
-    return f"{_described()}\n{os.environ.get('FDIFF_CPU', '')}"
+    return f"{_described()}\n{environment_value('FDIFF_CPU') or ''}"
 
 
 def _described() -> str:
@@ -107,7 +107,7 @@ def writable(folder: Path) -> bool:
 
 def _folders() -> list[Path]:
     """The directories with entries: one that can be written to first, others for reading."""
-    chosen = os.environ.get("FDIFF_CACHE_DIR")
+    chosen = environment_value("FDIFF_CACHE_DIR")
     if chosen is None:
         folders = [*filter(None, [_usable(_of_user())])]
         if not (folders and writable(folders[0])):
@@ -149,8 +149,8 @@ def _of_user() -> Path | None:
         ("LOCALAPPDATA", "fdiff/cache"),
         ("HOME", ".cache/fdiff"),
     ):
-        if os.environ.get(variable):
-            home = _absolute(os.environ[variable])
+        if path := environment_value(variable):
+            home = _absolute(path)
             return None if home is None else home / below
     return None
 
@@ -181,7 +181,7 @@ def _usable(path: Path | None) -> Path | None:
 
 def _key() -> bytes:
     """The secret that entries are authenticated with; empty without one."""
-    return os.environ.get(KEY, "").encode(errors="surrogateescape")
+    return (environment_value(KEY) or "").encode(errors="surrogateescape")
 
 
 def path_of(name: str) -> Path | None:

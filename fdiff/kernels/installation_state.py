@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 
-from ..foreign_errors import not_foreign
+from ..foreign_errors import environment_value, not_foreign
 from ..process.environment import VARIABLES
 from . import disk_cache, on_demand
 from .compilers import LLVM, NUMBA
@@ -94,7 +94,7 @@ def _cache() -> str:
     """Where kernels and their texts are stored, how many there are, and whether they can be."""
     folder = disk_cache.directory()
     if folder is None:
-        chosen = os.environ.get("FDIFF_CACHE_DIR")
+        chosen = environment_value("FDIFF_CACHE_DIR")
         off = chosen in ("", "off")
         if off:
             return "off (FDIFF_CACHE_DIR)"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from types import BuiltinFunctionType, FunctionType
 
 import fdiff.intact_numpy as np
 
+from ..foreign_errors import wraps
 from ..primitive import LAZY_TABLES, REPLACEMENTS, load_tables
 from ..trace import replaces
 from ..trace.local_arrays import localised

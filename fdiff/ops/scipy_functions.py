@@ -13,7 +13,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 
 import fdiff.intact_numpy as np
 
-from ..foreign_errors import hiding
+from ..foreign_errors import hiding, wraps
 from ..tape import CONSTANT
 from ..trace import Trace, TracedArray, current, guarded_value, replaces, unsupported
 from ..trace.apply_primitive import Handler
@@ -48,7 +48,7 @@ def replaces_if_traced(*functions: Callable[..., object]) -> Callable[[Handler],
 
 
 def _either(function: Callable[..., object], handler: Callable[..., object]) -> Callable[..., object]:
-    @functools.wraps(function)
+    @wraps(function)
     def run(*args: object, **keywords: object) -> object:
         if involves_traced(args) or any(map(involves_traced, keywords.values())):
             return handler(*map(resolve, args), **{k: resolve(v) for k, v in keywords.items()})
@@ -65,7 +65,7 @@ def patch_method(kind: type, name: str, handler: Callable[..., object]) -> None:
     """
     original = getattr(kind, name)
 
-    @functools.wraps(original)
+    @wraps(original)
     def method(self: object, *args: object, **keywords: object) -> object:
         arguments, named = [resolve(a) for a in args], {k: resolve(v) for k, v in keywords.items()}
         if involves_traced([*arguments, *named.values()]):
@@ -123,7 +123,7 @@ def _checking(function: Callable[..., object]) -> Callable[..., object]:
     """`function` on concrete arguments; it raises `UnsupportedError` if an argument depends on what is differentiated."""
     name = public_name(function)
 
-    @functools.wraps(function)
+    @wraps(function)
     def run(*args: object, **keywords: object) -> object:
         arguments, named = [concrete(a, name) for a in args], {k: concrete(v, name) for k, v in keywords.items()}
         if name.startswith(SOLVERS):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import update_wrapper
 from typing import Any
 
 import fdiff.intact_numpy as np
+
+from ..foreign_errors import update_wrapper
 
 Function = Callable[..., Any]
 

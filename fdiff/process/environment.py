@@ -8,12 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import InputError, failure
-from ..foreign_errors import Suppressed
+from ..foreign_errors import Suppressed, environment_value
 
 
 def switch(variable: str) -> bool | None:
     """What a variable of the environment says that is 0 or 1; None where it is not set."""
-    return _switched(variable, os.environ.get(variable, ""))
+    return _switched(variable, environment_value(variable) or "")
 
 
 @lru_cache(maxsize=8)
@@ -62,7 +62,7 @@ def verifying() -> bool:
 
 def dumped() -> frozenset[str]:
     """The words of ``FDIFF_DUMP``."""
-    return _words(os.environ.get(DUMP, ""))
+    return _words(environment_value(DUMP) or "")
 
 
 @lru_cache(maxsize=8)

@@ -13,7 +13,7 @@ from contextvars import Context, copy_context
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TextIO
 
-from ..foreign_errors import not_foreign
+from ..foreign_errors import environment_value, not_foreign
 from ..user_lines import interactive_shell, printable
 from .environment import switch
 from .forking import no_fork
@@ -182,7 +182,7 @@ def find_display(*, worker: bool) -> Display | None:
 def is_terminal(stream: TextIO | None) -> bool:
     """Whether lines can be rewritten there."""
     try:
-        return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+        return stream is not None and stream.isatty() and environment_value("TERM") != "dumb"
     except not_foreign(ValueError, again=lambda: stream and stream.isatty()):  # it is closed
         return False
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, wraps
+from functools import lru_cache
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+from ..foreign_errors import wraps
 from ..primitive import Primitive
 from ..user_lines import Line
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -14,6 +13,7 @@ import fdiff.intact_numpy as np
 from ..arraytype import ArrayType
 from ..device_arrays import CPU
 from ..errors import InputError, failure
+from ..foreign_errors import environment_value
 from ..process.forking import imported
 from ..process.observation import TRACE
 from ..process.progress import Stage
@@ -134,7 +134,7 @@ def _log_calls(trace: Trace) -> None:
 
     GPUs run loops of independent entries alone, so loops of functions for them are unrolled, too.
     """
-    way = os.environ.get("FDIFF_LOOPS", "")
+    way = environment_value("FDIFF_LOOPS") or ""
     if way not in {"", "unroll", "check"}:
         cure = "Set it to unroll or check, or leave it unset."
         raise failure(InputError, "FDIFF_LOOPS", f"{way!r} is no way to trace loops.", cure)

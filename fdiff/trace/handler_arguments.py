@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, wraps
+from functools import lru_cache
 from inspect import CO_VARARGS, Parameter, signature
 from itertools import takewhile
 from operator import is_not
@@ -11,6 +11,7 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
+from ..foreign_errors import wraps
 from ..hooks import hooks
 
 _HOLDING = frozenset((list, tuple))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import lru_cache
 from types import CodeType
 from typing import TypeVar, cast
 
 import fdiff.intact_numpy as np
 
+from ..foreign_errors import wraps
 from .handler_arguments import resolve
 from .traced_array import TracedArray, guarded_value
 

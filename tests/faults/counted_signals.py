@@ -95,6 +95,16 @@ def backward(_):
     (np.sin(x) * x).sum().backward()
 
 
+def lookups(_):
+    """NumPy looks for protocols, and Python for attributes, of recorded arrays."""
+    x = autograd.tensor(X, requires_grad=True)
+    rows = np.array([x.data, autograd.tensor(X)])
+    y = X @ x + (rows @ np.asarray(x.detach())).sum()
+    assert not y.is_leaf
+    y.backward()
+    assert x.grad.requires_grad is y.grad_fn.next_functions[0][0].metadata.get("none", False)
+
+
 def primitive(k):
     """An operation of its own, whose tapes are kept weakly."""
     double = fdiff.custom_vjp(lambda x: x * float(k))
@@ -124,7 +134,8 @@ def loops(k):
 
 
 PROGRAMS = {
-    one.__name__: one for one in (first, dropped, jit, cold, profile, backward, primitive, loops)
+    one.__name__: one
+    for one in (first, dropped, jit, cold, profile, backward, lookups, primitive, loops)
 }
 
 

@@ -17,6 +17,8 @@ import threading
 import time
 import traceback
 import warnings
+from functools import cache
+from opcode import opmap
 from pathlib import Path
 from types import GeneratorType
 
@@ -151,12 +153,20 @@ class LostError(AssertionError):
 
 
 GETTERS = [f(id).__code__ for f in (foreign_errors.hiding, foreign_errors.noting)]
-LOOKUPS = {KeyError: ["__missing__"], AttributeError: ["__getattribute__", "getter"]}
+TELLING = foreign_errors.telling(id).__code__
 
 
-def is_lookup(code):
-    """Whether Python calls this to look a name up; what arrives at its entry it takes for none."""
-    return any(code.co_name in names for k, names in LOOKUPS.items() if issubclass(BASE, k))
+@cache
+def is_uninterrupted(code):
+    """Whether no handler runs at the entry of a function: it goes on, as after ``yield from``."""
+    at = code.co_code[::2].index(opmap["RESUME"])
+    return issubclass(BASE, KeyError | AttributeError) and code.co_code[2 * at + 1] == 2
+
+
+def is_answer(frame):
+    """Whether it tells NumPy, in which no handler runs, that a protocol is not there."""
+    asked = frame.f_code == TELLING and frame.f_locals["name"] in foreign_errors.ASKED_BY_NUMPY
+    return asked and issubclass(BASE, AttributeError)
 
 
 def run(program, k, at):
@@ -187,7 +197,9 @@ def run(program, k, at):
     def start(frame, event, _):
         if not frame.f_code.co_filename.startswith(FOLDER) or threading.get_ident() != me:
             return None
-        if not is_lookup(frame.f_code):
+        if is_answer(frame):
+            return None
+        if not is_uninterrupted(frame.f_code):
             come_by(frame)
         return within if frame.f_code in GETTERS else local
 

@@ -21,7 +21,10 @@ from fdiff.process.forking import no_fork
 
 HERE, PACKAGE = Path(__file__).parent, Path(fdiff.__file__).parent
 X = np.linspace(0.1, 0.9, 5)
-PROGRAMS = ("first", "dropped", "jit", "cold", "profile", "backward", "primitive", "loops")
+PROGRAMS = (
+    "first", "dropped", "jit", "cold", "profile", "backward", "lookups", "primitive", "loops",
+)  # fmt: skip
+KINDS = {"Exception": 1500, "TimeoutError": 1500, "AttributeError": 400, "KeyError": 400}
 CALLING = {"WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "WeakMethod", "finalize"}
 # Finalisers that there are: of a context whose end an exception has cut short; of a file that holds
 # a saved array, which is to be removed at once; and of a recorded graph of CUDA.
@@ -131,10 +134,12 @@ def ends_well(*arguments, **environment):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("kind", ["Exception", "TimeoutError"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("program", PROGRAMS if LONG else [",".join(PROGRAMS)])
 def test_as_many_signals_are_seen_as_were_raised(program, kind):
-    ends_well(HERE / "counted_signals.py", program, of_shard(1500) if LONG else 10, kind, SHARD)
+    ends_well(
+        HERE / "counted_signals.py", program, of_shard(KINDS[kind]) if LONG else 10, kind, SHARD
+    )
 
 
 class StopError(Exception):

@@ -2,16 +2,28 @@
 
 import ast
 import builtins
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 import fdiff
-from fdiff.foreign_errors import HiddenError, Suppressed, hiding, not_foreign, noting, telling
+from fdiff import foreign_errors
+from fdiff.foreign_errors import (
+    HiddenError,
+    Suppressed,
+    environment_value,
+    hiding,
+    not_foreign,
+    noting,
+    telling,
+    uninterrupted_entry,
+    update_wrapper,
+)
 
 FOLDER = Path(fdiff.__file__).parent
 # Of these no signal handler raises one, or what is caught is the user's own.
@@ -85,6 +97,24 @@ def test_a_clause_that_asks_nothing_is_found(kind):
     assert sum(map(catches, ast.walk(tree))) == 1
 
 
+# What Python's library reads with a clause of its own, and who may ask it when fdiff is imported.
+DROPPING = ("functools.wraps", "functools.update_wrapper", "os.environ.get", "os.getenv")
+IMPORTED = {"process/environment.py": 1, "kernels/cuda/cuda_words.py": 1}
+
+
+def test_functions_of_python_that_drop_exceptions_are_not_called():
+    counts = {}
+    for file in sorted(FOLDER.rglob("*.py")):
+        nodes = [*ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
+        read = [ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)]
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom):
+                read += [f"{node.module}.{name.name}" for name in node.names]
+        if count := sum(map(DROPPING.__contains__, read)):
+            counts[file.relative_to(FOLDER).as_posix()] = count
+    assert counts == IMPORTED
+
+
 class NoneError(Exception):
     """Says that a clause has caught something."""
 
@@ -135,6 +165,103 @@ def test_errors_of_the_code_inside_are_caught():
     names = {"__name__": "fdiff.of_a_test", "not_foreign": not_foreign, "x": "no number"}
     exec(text, names)
     assert names["x"] == 0
+
+
+@pytest.mark.parametrize("replacing", [False, True])
+def test_what_arrives_while_the_environment_is_read_comes_out(replacing, monkeypatch):
+    """Also where `os` raises a KeyError of its own in place of it."""
+    assert environment_value("FDIFF_NOTHING") is None
+
+    class Environment:
+        def __getitem__(self, name):
+            try:
+                handler(KeyError)
+            except KeyError:
+                if not replacing:
+                    raise
+                exec("raise KeyError(1) from None", {"__name__": "os"})
+
+    monkeypatch.setattr(foreign_errors, "os", SimpleNamespace(environ=Environment()))
+    with pytest.raises(KeyError, match="of a handler"):
+        environment_value("FDIFF_NOTHING")
+
+
+def test_what_arrives_while_a_function_is_wrapped_comes_out():
+    class Once:
+        """An exception arrives as its name is read, once."""
+
+        raised = False
+
+        @property
+        def __name__(self):
+            if not self.raised:
+                self.raised = True
+                handler(AttributeError)
+            return "once"
+
+    with pytest.raises(AttributeError, match="of a handler"):
+        update_wrapper(lambda: None, Once())
+
+
+def test_a_wrapper_of_what_has_no_name_keeps_its_own():
+    class Nameless:
+        def __getattr__(self, name):
+            raise AttributeError(name)
+
+    def wrapper():
+        pass
+
+    assert update_wrapper(wrapper, Nameless()).__name__ == "wrapper"
+
+
+class AlarmError(AttributeError):
+    """What an alarm raises."""
+
+
+def ring(*_):
+    raise AlarmError
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no alarms")
+@pytest.mark.parametrize("wrap", [hiding, noting])
+def test_no_handler_runs_at_the_entry_of_a_getter(wrap):
+    """A loop of reads alone, in which most alarms came at the entry of the getter."""
+
+    class Plain:
+        value = 1.0
+        read = property(wrap(lambda self: self.value))
+
+        @telling
+        def __getattr__(self, name):
+            raise AttributeError(name)
+
+    x, kinds = Plain(), set()
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        for _ in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-4)
+                while True:
+                    x.read  # noqa: B018 - a property
+            except (HiddenError, AttributeError) as error:
+                kinds.add(type(error.__cause__ or error))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert kinds == {AlarmError}
+
+
+def test_code_without_checks_at_its_entry_runs_as_before():
+    def outer(k):
+        @uninterrupted_entry
+        def inner(x, *rest, scale=2.0):
+            return (x + k + sum(rest)) * scale
+
+        return inner
+
+    assert outer(1)(2, 3) == 12.0
+    assert outer(1)(2, 3, scale=1.0) == 6.0
+    assert outer(1).__code__.co_varnames[:1] == ("x",)
+    assert uninterrupted_entry(len) is len
 
 
 HIDING = {wrap(id).__code__ for wrap in (hiding, noting, telling)}

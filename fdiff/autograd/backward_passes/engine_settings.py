@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from ...errors import InputError, failure, flag
+from ...foreign_errors import wraps
 from ..argument_checks import require_function
 from ..thread_state import state
 
@@ -41,7 +41,7 @@ class EngineSetting:
             fact = "a class, or an asynchronous function, was decorated."
             raise failure(InputError, name, fact, "Write `with` inside the function.")
 
-        @functools.wraps(function)
+        @wraps(function)
         def call(*args: Any, **keywords: Any) -> Any:
             with make(on):  # type: ignore[misc, arg-type] - classes below take it by position
                 return function(*args, **keywords)

@@ -14,12 +14,12 @@ made from one, or in a user's function that is passed to a solver.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...errors import UnsupportedError, failure
+from ...foreign_errors import wraps
 from ...hooks import hooks
 from ...ops.entry_points import EntryPoint, open_entry_points
 from ...trace.operation_cache import MOST

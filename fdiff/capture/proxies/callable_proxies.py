@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, cast
 
-from ...foreign_errors import hiding
+from ...foreign_errors import hiding, update_wrapper
 from ...hooks import hooks
 from ..dependency_nodes import Attributes, CachedCalls, Equal, Identical, MappingItems, attribute
 from ..proxy_context import CachedProperty, Pair, ProxyContext, Where, label
@@ -153,7 +153,7 @@ def wrap_generic(context: ProxyContext, function: FunctionType, where: Where) ->
         private, table.reads[kind] = context.wrap(method, where)
         for registered in {kind, cast("type", context.wrap(kind, kind.__name__)[0])}:
             copy.register(registered, cast("Function", private))
-    return functools.update_wrapper(copy, function.__wrapped__, updated=()), node  # type: ignore[attr-defined] - `singledispatch` sets it
+    return update_wrapper(copy, function.__wrapped__, updated=()), node  # type: ignore[attr-defined] - `singledispatch` sets it
 
 
 def wrap_lru_cached(
@@ -177,4 +177,4 @@ def wrap_lru_cached(
         return result
 
     call.cache_info, call.cache_clear = cached.cache_info, cached.cache_clear  # type: ignore[attr-defined] - a function has a dict for these
-    return functools.update_wrapper(call, cached.__wrapped__, updated=()), node
+    return update_wrapper(call, cached.__wrapped__, updated=()), node

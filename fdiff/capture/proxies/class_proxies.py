@@ -15,7 +15,7 @@ from functools import lru_cache
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Protocol, cast
 
-from ...foreign_errors import Suppressed, hiding
+from ...foreign_errors import Suppressed, hiding, uninterrupted_entry
 from ..dependency_nodes import ABSENT, Class, ClassFamily, Equal
 from ..proxy_context import ProxyContext
 from ..value_kinds import HEAP, MISSING, exception_data, library_class, packaged, record_class
@@ -178,6 +178,7 @@ def _load(bases: tuple[type, ...], name: str) -> None:
 class ProxyMeta(type):
     """The metaclass of proxy classes, which records reads and writes of class attributes."""
 
+    @uninterrupted_entry
     def __getattribute__(cls, name: str) -> object:
         load(cls, name)
         return super().__getattribute__(name)
@@ -254,6 +255,7 @@ def getattr_static(thing: object, name: str, *default: object) -> object:
 class Super(super):
     """Replacement of ``super``, which loads a member before it is looked up."""
 
+    @uninterrupted_entry
     def __getattribute__(self, name: str) -> object:
         kind = _of_super(self, "__self_class__")
         if kind is not None:

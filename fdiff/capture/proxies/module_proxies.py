@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Protocol, cast
 
-from ...foreign_errors import HiddenError, hiding, is_foreign, not_foreign
+from ...foreign_errors import HiddenError, hiding, is_foreign, not_foreign, uninterrupted_entry
 from ..dependency_nodes import ABSENT, Identical
 from ..impure import RANDOM, pure_module
 from ..proxy_context import Pair, ProxyContext, Where
@@ -44,6 +44,7 @@ class GlobalsProxy(dict[str, object]):
         self.put = dict(self)
         self.builtin: set[str] = set()
 
+    @uninterrupted_entry
     def __missing__(self, name: str) -> object:
         try:
             return self._read(name)
@@ -105,6 +106,7 @@ class BuiltinsProxy(dict[str, object]):
         super().__init__(__import__=context.import_)
         self.globals = globals_
 
+    @uninterrupted_entry
     def __missing__(self, name: str) -> object:
         return self.globals[name]
 
@@ -119,6 +121,7 @@ class ModuleProxy(ModuleType):
         object.__setattr__(self, "_fdiff_globals", globals_)
         object.__setattr__(self, "_fdiff_module", module)
 
+    @uninterrupted_entry
     def __getattribute__(self, name: str) -> object:
         globals_: GlobalsProxy = _globals(self)
         return globals_[name] if globals_.holds(name) else _computed(self, globals_, name)

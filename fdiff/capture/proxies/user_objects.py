@@ -16,7 +16,7 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
-from ...foreign_errors import hiding, not_foreign
+from ...foreign_errors import hiding, not_foreign, uninterrupted_entry
 from ...tree import node_class
 from ..dependency_nodes import Identical
 from ..proxy_context import (
@@ -164,6 +164,7 @@ class UserObjects:
                     return lambda *_: state.real
             return own_attribute
 
+        @uninterrupted_entry
         def __getattribute__(self: object, name: str) -> object:  # noqa: N807 - it goes into a class
             return way(self, name)(self, name)
 

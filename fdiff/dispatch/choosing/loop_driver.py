@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 
 from ...capture.sources.loop_functions import LoopNames
-from ...foreign_errors import not_foreign
+from ...foreign_errors import environment_value, not_foreign
 from ...ops.entrywise.kink_marks import kink_search
 from ...trace import Trace
 from ...trace.trace_stack import stack
@@ -32,7 +31,7 @@ class Driver:
     ) -> tuple[object, ...] | None:
         """What the variables of a loop hold behind it; None where Python runs the loop."""
         trace = stack.traces[-1] if stack.traces else None
-        few = 0 if os.environ.get("FDIFF_LOOPS") == "check" else FEWEST
+        few = 0 if environment_value("FDIFF_LOOPS") == "check" else FEWEST
         if not isinstance(rows, range) or len(rows) <= few:
             return None
         place = f"{body.__code__.co_filename}:{body.__code__.co_firstlineno}"

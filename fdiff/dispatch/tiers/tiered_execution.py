@@ -19,7 +19,6 @@ compiled code.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
@@ -29,6 +28,7 @@ import fdiff.intact_numpy as np
 
 from ...bounded_cache import WeakValues, keep_recent
 from ...errors import CompileError
+from ...foreign_errors import environment_value
 from ...hooks import hooks
 from ...interpret import LONG, Interpreter
 from ...process import observation
@@ -181,7 +181,7 @@ class Runner:
             by = " by Numba" if kernel.compiler == "numba" else ""
             after = "" if self.account.asked else f" after {in_words(self.account.spent)}"
             return f"compiled{by}{after}{kernel.note}"
-        fixed = os.environ.get(VARIABLE, "")
+        fixed = environment_value(VARIABLE) or ""
         if (defect := self._kernels.defect()) is not None:
             return f"{_RUN_BY.get(self.tier, 'not run')}, {defect.state}"
         if not self.tier:

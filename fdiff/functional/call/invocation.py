@@ -7,14 +7,13 @@ A call goes through the stages of `stages`. After a call that went so, fdiff loo
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.arguments import Argnums, Function
 from ...dispatch.fast_paths.fast_path import FastPath, immediate_fast_path
 from ...dispatch.program import Program
-from ...foreign_errors import not_foreign
+from ...foreign_errors import not_foreign, update_wrapper
 from ...trace.trace_stack import occupied
 from ...tracebacks import trim
 from ..options import check_callable
@@ -109,7 +108,7 @@ def prepared_function(
 
     prepared: Prepared[..., Any] = Prepared(prepared_call)
     try:
-        wraps(f, assigned=("__module__", "__name__", "__qualname__"), updated=())(prepared)
+        update_wrapper(prepared, f, ("__module__", "__name__", "__qualname__"), ())
     except not_foreign(AttributeError, TypeError):
         prepared.__name__ = name
     prepared.__wrapped__, prepared.__fdiff__ = f, name

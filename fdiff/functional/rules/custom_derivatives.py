@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import update_wrapper
 from inspect import Signature, signature
 from types import MethodType
 from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
@@ -20,7 +19,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
 from ...dispatch.arguments import Function
 from ...dispatch.program import OwnsPrograms
 from ...errors import InputError, called, failure, shown
-from ...foreign_errors import not_foreign
+from ...foreign_errors import not_foreign, update_wrapper
 from ...hooks import hooks
 from ...primitive import Primitive
 from ...trace import tracing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, update_wrapper
+from functools import partial
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -11,6 +11,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType
 from ...dispatch.arguments import Function
 from ...errors import InputError, failure
+from ...foreign_errors import update_wrapper
 from ...ops.control.opaque import common_dtype, entrywise_type, opaque
 from ...ops.shapes.shaping import traced
 from ...primitive import Primitive

@@ -6,7 +6,6 @@ llvmlite lets one thread at a time into LLVM. Everything here is called within
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -17,7 +16,7 @@ from weakref import ref
 from llvmlite import ir
 
 from ...errors import InputError, failure
-from ...foreign_errors import Suppressed
+from ...foreign_errors import Suppressed, environment_value
 from ...process.background import checkpoint
 from ...process.collector import collector_paused
 from ...process.interruptible import end_if_left, interruptibly
@@ -67,8 +66,8 @@ def target() -> Target:
         return Target(triple, cpu, str(llvm.get_host_cpu_features().flatten()))
 
     here = interruptibly(ask)
-    wanted = os.environ.get(VARIABLE, "native")
-    if wanted in ("", "native"):
+    wanted = environment_value(VARIABLE) or "native"
+    if wanted == "native":
         return here
     level = _LEVELS.get(wanted)
     if level is None or not here.is_x86 or set(level.split(",")) - set(here.features.split(",")):

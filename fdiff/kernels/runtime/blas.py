@@ -7,7 +7,6 @@ are given the table when they are called, so that no address stands in object co
 from __future__ import annotations
 
 import ctypes
-import os
 from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -16,6 +15,7 @@ from types import ModuleType
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import environment_value
 from ...process.environment import bound_cores
 from ...process.forking import no_fork
 
@@ -50,7 +50,9 @@ def table(*, alone: bool = False) -> np.ndarray:
 
 def _blocks_to() -> int:
     """BLAS uses threads from about 64 x 64 x 64 multiplications on, if it may use several."""
-    wanted = [os.environ.get(f"{name}_NUM_THREADS") for name in ("OPENBLAS", "GOTO", "OMP", "MKL")]
+    wanted = [
+        environment_value(f"{name}_NUM_THREADS") for name in ("OPENBLAS", "GOTO", "OMP", "MKL")
+    ]
     told = next((int(n) for n in wanted if n and n.isdecimal()), 0)
     return 1 << 26 if (told or bound_cores()) == 1 else 1 << 18
 

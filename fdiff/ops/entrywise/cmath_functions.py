@@ -5,11 +5,11 @@ from __future__ import annotations
 import builtins
 import cmath
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import wraps
 from ...trace import TracedArray, apply, replaces
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import TracedLocalArray, holds_traced

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
-from functools import wraps
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import wraps
 from ...trace import TracedArray, current, guarded_value, record, replaces
 from ...trace.exception_context import inside_try
 from ...trace.local_arrays import TracedLocalArray, holds_traced

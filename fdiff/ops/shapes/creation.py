@@ -6,10 +6,10 @@ NumPy hands these to no protocol, so private copies of the user's functions find
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import wraps
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import wraps
 from ...trace import TracedArray, assemble, current, replaces
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray, holds_traced, localised

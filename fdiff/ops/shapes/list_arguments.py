@@ -6,13 +6,12 @@ functions: a list that holds traced values becomes an array, and everything else
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from inspect import signature
 
 import fdiff.intact_numpy as np
 
-from ...foreign_errors import hiding
+from ...foreign_errors import hiding, wraps
 from ...primitive import FUNCTIONS, UFUNCS, handler_of
 from ...trace import TracedArray
 from ...trace.local_arrays import holds_traced, localised
@@ -45,7 +44,7 @@ def accepting_lists(function: Callable[..., object], convert: Callable[[object],
     """`function`, with arrays in place of lists of traced values, but for shapes and axes."""
     static = static_arguments(handler_of(function) or function)
 
-    @functools.wraps(function)
+    @wraps(function)
     def call(*args: object, **keywords: object) -> object:
         for v in (*args, *keywords.values()):
             if type(v) in (list, tuple):

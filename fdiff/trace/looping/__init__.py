@@ -13,12 +13,12 @@ forwarding and folding found out of its absolute positions.
 
 from __future__ import annotations
 
-import os
 from functools import cache
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...foreign_errors import environment_value
 from ..ordinary_trace import Trace
 from ..traced_array import TracedArray
 from .call_gates import gated_method, install
@@ -41,7 +41,7 @@ def begin(trace: Trace) -> None:
         install()
         fresh = references_to_new()
         if fresh:
-            fewest = 0 if os.environ.get("FDIFF_LOOPS") == "check" else FEWEST
+            fewest = 0 if environment_value("FDIFF_LOOPS") == "check" else FEWEST
             trace.calls = CallLog(trace, fewest, fresh)
 
 

@@ -7,12 +7,11 @@ copies find in place of functions as it is registered. Where nothing is logged, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
 from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...foreign_errors import hiding
+from ...foreign_errors import hiding, wraps
 from ...hooks import hooks
 from ...primitive import REPLACEMENTS
 from ..local_arrays import LocalArray, holds_traced, make_traced

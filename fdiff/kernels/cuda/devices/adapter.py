@@ -8,7 +8,6 @@ linked, loaded and launched by ``cuda.core``, a package that numba-cuda needs it
 
 from __future__ import annotations
 
-import os
 import re
 from functools import lru_cache
 from importlib import import_module
@@ -17,7 +16,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ....foreign_errors import not_foreign
+from ....foreign_errors import environment_value, not_foreign
 from ....process.forking import imported, no_fork
 from .driver import driver_state
 
@@ -46,7 +45,7 @@ class Binary(NamedTuple):
 
 def simulated() -> bool:
     """Whether Numba's simulator stands in for a GPU: by the variable that Numba reads."""
-    return os.environ.get(SIMULATOR, "0") not in ("", "0")
+    return environment_value(SIMULATOR) not in (None, "", "0")
 
 
 @lru_cache(maxsize=1)

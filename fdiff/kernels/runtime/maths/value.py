@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from typing import NamedTuple, TypeVar
 
 from llvmlite import ir
 
+from ....foreign_errors import wraps
 from ...llvm.builder_choice import for_this_machine
 from ...llvm.machine import has, target
 

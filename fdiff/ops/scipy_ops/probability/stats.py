@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from types import FunctionType
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import stats as st
 
-from ....foreign_errors import hiding
+from ....foreign_errors import hiding, wraps
 from ....primitive import LIBRARY_OBJECTS
 from ....trace import TracedArray, replaces, root_trace, unsupported
 from ....trace.handler_arguments import resolve

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
 from fdiff.intact_scipy import sparse_linalg as spl
 
-from ....foreign_errors import hiding
+from ....foreign_errors import hiding, wraps
 from ....trace import TracedArray, replaces, unsupported
 from ....trace.handler_arguments import resolve
 from ....trace.static_arguments import settled
