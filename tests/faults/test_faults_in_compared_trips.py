@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faults_support import LONG, run_in_threads
+from faults_support import LONG, SHARD, SHARDS, in_shard, of_shard, run_in_threads
 
 import fdiff
 from fdiff.trace.looping import call_log, scouting
@@ -93,8 +93,8 @@ def test_threads_that_trace_at_once(monkeypatch):
     expected, wrong, done = expected_of(monkeypatch, points), [], [0, 0]
 
     def work(thread):
-        choices = random.Random(thread)
-        for n in range(3000 if LONG else 20):
+        choices = random.Random(thread + 2 * SHARD)
+        for n in range(of_shard(3000) if LONG else 20):
             name, k = choices.choice([*PROGRAMS]), choices.randrange(4)
             slope = slope_of(PROGRAMS[name], points[k])
             if not np.allclose(slope, expected[name, k], rtol=1e-12, atol=1e-13):
@@ -168,7 +168,7 @@ def test_forks_while_trips_are_compared(name, monkeypatch):
         return out
 
     parent = os.getpid()
-    for moment in range(1, 60, 1 if LONG else 19):
+    for moment in in_shard(range(1, 60)) if LONG else range(1, 60, 19):
         calls, number, good = [], moment, False
         try:
             with monkeypatch.context() as patched:
@@ -228,7 +228,8 @@ def test_interrupts_at_each_line(name, monkeypatch):
     counter = Interrupter(0)
     counter.run(lambda: slope_of(f, X))
     choices = random.Random(name)
-    numbers = range(1, counter.count, 7) if LONG else choices.sample(range(1, counter.count), 12)
+    places = range(1, counter.count)
+    numbers = places[7 * SHARD :: 7 * SHARDS] if LONG else choices.sample(places, 12)
     assert counter.count > 2000
     for number in numbers:
         interrupter = Interrupter(number)

@@ -5,13 +5,13 @@ import threading
 import warnings
 
 import numpy as np
-from faults_support import LONG
+from faults_support import LONG, SHARD, of_shard
 from random_loops import point
 
 import fdiff
 from fdiff.trace.looping import scouting
 
-CALLS = 50_000 if LONG else 300  # of each thread
+CALLS = of_shard(50_000) if LONG else 300  # of each thread
 AGAIN = CALLS // 6  # calls after which a thread forgets all traces
 
 
@@ -60,7 +60,8 @@ def test_two_threads(monkeypatch):
             wrong.append(error)
 
     with warnings.catch_warnings(action="ignore", category=fdiff.errors.RetraceWarning):
-        threads = [threading.Thread(target=run, args=(seed,)) for seed in (1, 2)]
+        seeds = 2 * SHARD + 1, 2 * SHARD + 2
+        threads = [threading.Thread(target=run, args=(seed,)) for seed in seeds]
         for thread in threads:
             thread.start()
         for thread in threads:
