@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.index_expressions import plus, strides, times
-from ..ir.loops import Access, Nest, Statement, depth_of
-from ..kernel_source import INDENT
+from ..ir.loops import Access, Nest, Statement, StatementKind, depth_of
+from ..kernel_source import INDENT, indented
 
 
 class LoopLines:
@@ -64,4 +64,26 @@ def pick_lines(target: str, at: str, comparison: str, operands: Sequence[str]) -
         f"if {value} {comparison} {best} or ({value} != {value} and {best} == {best}):",
         f"{INDENT}{best} = {value}",
         f"{INDENT}{target} = {at}",
+    ]
+
+
+def lines_of_local(statement: Statement, out_of_bounds: Sequence[str]) -> list[str]:
+    """The lines of a statement that computes a local of others; none of other statements.
+
+    Those `out_of_bounds` follow where a position lies outside of its axis.
+    """
+    kind, target, text, operands, _, _ = statement
+    if kind is StatementKind.LET:
+        return [f"{target} = {text.format(*operands)}"]
+    if kind is StatementKind.ACCUMULATE:
+        return [f"{target} = {text.format(target, *operands)}"]
+    if kind is not StatementKind.WRAP:
+        return []
+    position = operands[0]
+    if not text:
+        return [f"{target} = np.int64({position})"]
+    return [
+        f"{target} = {position} + {text} if {position} < 0 else {position}",
+        f"if {target} < 0 or {target} >= {text}:",
+        *indented(out_of_bounds),
     ]

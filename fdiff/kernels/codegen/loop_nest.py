@@ -7,7 +7,7 @@ from ..ir.word_table import called_word
 from ..kernel_source import INDENT
 from ..passes.tile.loop_collapse import collapse
 from ..runtime.status import OUT_OF_BOUNDS
-from .loop_lines import LoopLines, pick_lines
+from .loop_lines import LoopLines, lines_of_local, pick_lines
 from .symbol_table import SymbolTable
 
 
@@ -147,19 +147,8 @@ def _range_check(lines: _Lines, statement: Statement) -> list[str]:
 
 def _text(lines: _Lines, statement: Statement) -> list[str]:
     kind, target, text, operands, access, _ = statement
-    if kind is StatementKind.LET:
-        return [f"{target} = {text.format(*operands)}"]
-    if kind is StatementKind.ACCUMULATE:
-        return [f"{target} = {text.format(target, *operands)}"]
-    if kind is StatementKind.WRAP:
-        position = operands[0]
-        if not text:
-            return [f"{target} = np.int64({position})"]
-        return [
-            f"{target} = {position} + {text} if {position} < 0 else {position}",
-            f"if {target} < 0 or {target} >= {text}:",
-            f"{INDENT}return {OUT_OF_BOUNDS}",
-        ]
+    if local := lines_of_local(statement, [f"return {OUT_OF_BOUNDS}"]):
+        return local
     assert access is not None
     name, at = access.buffer.name, lines.address(access)
     if kind is StatementKind.POSITION:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ...codegen.loop_lines import LoopLines, pick_lines
+from ...codegen.loop_lines import LoopLines, lines_of_local, pick_lines
 from ...ir.combiners import Combiner
 from ...ir.index_expressions import size, strides, times
 from ...ir.loops import BEGIN, Access, Accumulator, Guard, Nest, Statement, StatementKind
@@ -106,14 +106,17 @@ class NestText:
         together = team._replace(thread=team.lane, threads=team.lanes)
         inside = self._shared(first, end, together)
         body = [*self._lines.before[first], *inside, *self.combined(together)]
+        return self.rows_in_turn(team, first, body)
+
+    def rows_in_turn(self, team: Team, first: int, body: list[str]) -> list[str]:
+        """The rows of a block or warp, one after another: iterations of the `first` loops."""
         head, positions = self._flat("row", 0, first)
         before = [line for k in range(1, first) for line in self._lines.before[k]]
         return [
             *self._lines.before[0],
             f"row = {team.row}",
             f"while row < {head}:",
-            *indented([*positions, *before, *body]),
-            f"{INDENT}row = row + {team.rows}",
+            *indented([*positions, *before, *body, f"row = row + {team.rows}"]),
         ]
 
     def alone(self) -> list[str]:
@@ -281,20 +284,9 @@ class NestText:
     def text(self, statement: Statement) -> list[str]:
         """The lines of a statement."""
         kind, target, text, operands, access, combiner = statement
-        if kind is StatementKind.WRAP:
-            position = operands[0]
-            if not text:
-                return [f"{target} = np.int64({position})"]
-            return [
-                f"{target} = {position} + {text} if {position} < 0 else {position}",
-                f"if {target} < 0 or {target} >= {text}:",
-                f"{INDENT}status[0] = {OUT_OF_BOUNDS}",
-                f"{INDENT}{target} = 0",
-            ]
-        if kind is StatementKind.LET:
-            return [f"{target} = {text.format(*operands)}"]
-        if kind is StatementKind.ACCUMULATE:
-            return [f"{target} = {text.format(target, *operands)}"]
+        beyond = [f"status[0] = {OUT_OF_BOUNDS}", f"{target} = 0"]
+        if local := lines_of_local(statement, beyond):
+            return local
         assert access is not None
         name = access.buffer.name
         if kind is StatementKind.LOAD and name in self._staged:

@@ -37,17 +37,7 @@ class ScanText(NestText):
             *indented([f"i{inner} = first + thread if within else first", *body]),
             "    first = first + threads",
         ]
-        if not inner:
-            return pieces
-        head, positions = self._flat("row", 0, inner)
-        before = [line for k in range(1, inner) for line in self._lines.before[k]]
-        return [
-            *self._lines.before[0],
-            f"row = {team.row}",
-            f"while row < {head}:",
-            *indented([*positions, *before, *pieces]),
-            f"    row = row + {team.rows}",
-        ]
+        return self.rows_in_turn(team, inner, pieces) if inner else pieces
 
     def _piece_lines(self) -> list[str]:
         """The innermost statements for one piece: threads beyond the row write nothing."""
