@@ -14,6 +14,7 @@ import pytest
 import fdiff
 from fdiff.errors import AnomalyError
 from fdiff.functional.call.anomaly_contexts import debug_nans, detect_anomaly, set_detect_anomaly
+from fdiff.ops.control.loop import BodyRunner
 from fdiff.process import anomaly_watch
 from fdiff.trace.trace_stack import occupied
 from fdiff.tree import flatten
@@ -519,3 +520,22 @@ def test_a_rebound_name_is_refused_while_a_call_is_watched():
     with detect_anomaly(), pytest.raises(fdiff.errors.InputError, match="is not what it was"):
         call(X)
     np.testing.assert_array_equal(call(X), np.ones(3))
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_trip_of_a_long_loop_is_found_in_compiled_code(counted, monkeypatch):
+    """NumPy runs the body in few trips."""
+
+    def f(x, n):
+        step = lambda i, y: np.where(i == n - 100, np.sqrt(y - y - 1.0), 0.999 * y)
+        if counted:
+            return fdiff.fori_loop(0, n, step, x)
+        both = lambda s: (step(s[1], s[0]), s[1] + 1)
+        return fdiff.while_loop(lambda s: s[1] < n, both, (x, 0))[0]
+
+    monkeypatch.setenv("FDIFF_TIER", "compile")
+    trips, run = [], BodyRunner.__call__
+    monkeypatch.setattr(BodyRunner, "__call__", lambda *xs: trips.append(1) or run(*xs))
+    with detect_anomaly(), pytest.raises(AnomalyError, match=r"sqrt returned nan.*trip 99900"):
+        fdiff.jit(f)(1.0, 100_000)
+    assert len(trips) < 1000
