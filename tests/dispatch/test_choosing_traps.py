@@ -214,6 +214,7 @@ def mixdtype(x):
 PROGRAMS = [f for f in list(globals().values()) if getattr(f, "__module__", "") == __name__]
 
 
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")  # of how long it took
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_a_call_whose_branches_differ_is_right(f, monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "evaluate")

@@ -235,7 +235,9 @@ def _unbound_reads(statements: Sequence[ast.stmt], bound: set[str]) -> tuple[set
             read |= parts[0][1] | parts[1][1]
             bound = set.intersection(*ends) if ends else bound
         elif isinstance(s, (ast.For, ast.While)):
-            read |= (_loaded(s) | {*_assigned([s])}) - bound
+            each = {*_assigned([s.target])} if isinstance(s, ast.For) else set()
+            read |= _loaded(s.iter if isinstance(s, ast.For) else s.test) - bound
+            read |= _unbound_reads(s.body, bound | each)[1]
         else:
             target = s.target if isinstance(s, ast.AugAssign) else s
             read |= (_loaded(s) | ({*_assigned([target])} if target is not s else set())) - bound

@@ -90,6 +90,8 @@ def _check_node(node: ast.AST, scope: Scope, depth: int, called: list[ast.expr])
         raise EffectError("a call whose result is dropped")
     elif isinstance(node, ast.Return) and not depth:
         raise EffectError("return")
+    elif isinstance(node, (ast.Assign, ast.Return)):
+        _check_lists(node.value, scope)
     elif isinstance(node, (ast.For, ast.While)) and node.orelse:
         raise EffectError("else of a loop")
     elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
@@ -109,10 +111,19 @@ def _check_node(node: ast.AST, scope: Scope, depth: int, called: list[ast.expr])
             raise EffectError(node.id)
 
 
+def _check_lists(node: ast.expr | None, scope: Scope) -> None:
+    """EffectError where a list from outside gets another name, by which it can be changed."""
+    if isinstance(node, ast.Name) and isinstance(scope.value(node.id), list):
+        raise EffectError("a list from outside gets another name")
+    if isinstance(node, (ast.IfExp, ast.BoolOp, ast.Tuple, ast.List)):
+        for part in ast.iter_child_nodes(node):
+            _check_lists(part, scope)  # type: ignore[arg-type] - or what is no expression
+
+
 def is_data(value: object) -> bool:
     """Whether reading and computing with a value runs no code of the user."""
-    if type(value) in (tuple, list):
-        return all(map(is_data, value))  # type: ignore[call-overload] - a sequence
+    if type(value) in (tuple, list):  # of no other lists
+        return all(is_data(part) and type(part) is not list for part in value)  # type: ignore[attr-defined] - a sequence
     return isinstance(value, _DATA) and type(value).__module__ in ("numpy", "builtins")
 
 
@@ -141,6 +152,8 @@ def _check_call(call: ast.Call, scope: Scope, depth: int) -> None:
         if len(call.args) > value.nin:
             raise EffectError("out")
     elif isinstance(value, FunctionType) and not _is_library(value):
+        for part in (*call.args, *[k.value for k in call.keywords]):
+            _check_lists(part, scope)
         _check_function(value, depth)
     elif value is MISSING or not (_is_function(value) or _is_builtin(value)):
         raise EffectError("a call")

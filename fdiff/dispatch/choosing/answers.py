@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from ...capture.sources.loop_functions import UNBOUND
+from ...errors import FdiffError
 from ...foreign_errors import not_foreign
 from ...trace import Trace, TracedArray
 from ...trace.branching.guard_nodes import truth
 from ...trace.handler_arguments import resolve
 from ...trace.recorder import Loops
+from .surroundings import Surroundings
 from .variables import RefusedLoopError, WayRun
 
 WAYS = 16  # through an iteration
 QUESTIONS = 12  # on one way
+# What a body may raise on a way that Python does not take.
+_FAULTS = FdiffError, ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError
 Cells = Sequence[Callable[[], object]]
 
 
@@ -24,8 +29,8 @@ class Answers:
     `asked` are the nodes of what Python asked for, with the answers.
     """
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace, self.depth = trace, 0
+    def __init__(self, trace: Trace, around: Surroundings) -> None:
+        self.trace, self.around, self.depth = trace, around, 0
         self.script: tuple[bool, ...] = ()
         self.asked: list[tuple[int, bool]] = []
 
@@ -59,6 +64,8 @@ class Answers:
             self.depth -= 1
 
     def converted(self, array: Any, convert: Callable[[Any], Any]) -> Any:
+        if self.around.has(array):
+            raise RefusedLoopError("it stores into an array that is no variable of its own")
         return convert(array)
 
     def stored(self, handle: TracedArray) -> None:
@@ -94,19 +101,37 @@ def runs_of(
     assert isinstance(log, Answers)
     scripts: list[tuple[bool, ...]] = [()]
     for _ in range(WAYS):
-        log.begin(scripts.pop())
-        own = [_again(trace, x) for x in inputs]
-        values = [resolve(value_of(cell)) for cell in body(index, *own)[1:]]
+        script = scripts.pop()
+        run = partial(_run, trace, log, script, (index, inputs, body))
+        try:
+            own, values = run()
+        except RefusedLoopError:
+            raise
+        except not_foreign(*_FAULTS, again=run) as error:
+            raise RefusedLoopError(str(error).partition("\n")[0]) from None
         if trace.refused or trace.shown or trace.only_here:
             raise RefusedLoopError("an iteration looks at a value")
         if trace.guards.expected or trace.guards.pinned:
             raise RefusedLoopError("an iteration looks at a value from outside")
         told = tuple([answer for _, answer in log.asked])
-        scripts += [(*told[:k], True) for k in range(len(log.script), len(told))]
+        scripts += [(*told[:k], True) for k in range(len(script), len(told))]
         yield WayRun(log.asked, values, own)
         if not scripts:
             return
     raise RefusedLoopError(f"there are more than {WAYS} ways through an iteration")
+
+
+def _run(
+    trace: Trace,
+    log: Answers,
+    script: tuple[bool, ...],
+    call: tuple[TracedArray, Sequence[object], Callable[..., Cells]],
+) -> tuple[list[object], list[object]]:
+    """What the body is given, and what it hands on, where Python is told what a script says."""
+    index, inputs, body = call
+    log.begin(script)
+    own = [_again(trace, x) for x in inputs]
+    return own, [resolve(value_of(cell)) for cell in body(index, *own)[1:]]
 
 
 def _again(trace: Trace, x: object) -> object:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from ...capture.sources.loop_functions import LoopNames
-from ...foreign_errors import environment_value, not_foreign
+from ...foreign_errors import environment_value
 from ...ops.entrywise.kink_marks import kink_search
 from ...trace import Trace
 from ...trace.trace_stack import stack
 from .answers import Answers, Cells, value_of
-from .variables import RefusedLoopError, Variable, check_cells
+from .surroundings import Surroundings
+from .variables import RefusedLoopError, Variable, cells_of, check_cells
 from .ways import Ways
 
 FEWEST = 40  # trips of a loop that is worth a node
@@ -40,10 +40,9 @@ class Driver:
             return None
         if kink_search.on or any(running.derivative_free for running in stack.traces):
             return None
-        enter = partial(_enter, trace, rows, names, body, cells)
         try:
-            return enter()
-        except not_foreign(Exception, again=enter) as refusal:
+            return _enter(trace, rows, names, body, cells)
+        except RefusedLoopError as refusal:
             self.refusals[place] = str(refusal)
             return None
 
@@ -56,13 +55,14 @@ def _enter(
     starts = [value_of(cell) for cell in cells[1:]]
     variables = [Variable(*each) for each in zip(names.carried, starts, strict=True)]
     for _ in range(PASSES):
-        with Trace(trace.call) as inner:
-            inner.calls = Answers(inner)
+        around = Surroundings(cells_of(body))
+        with around, Trace(trace.call) as inner:
+            inner.calls = Answers(inner, around)
             try:
                 ways = Ways(inner, variables, body)
                 if ways.settled:
                     ways.check()
-                    ways.finish()
+                    ways.finish(rows)
             finally:
                 inner.calls = inner.refused = None
         if ways.settled:

@@ -2,51 +2,107 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import fdiff.intact_numpy as np
 
-from ...arraytype import BOOL
-from ...primitive import PRIMITIVES
+from ...arraytype import BOOL, INT
+from ...node import Node
+from ...primitive import PRIMITIVES, Primitive
 from ...tape import Tape
 from .variables import RefusedLoopError
 
-_DOUBLE = (np.dtype(float), np.dtype(complex))
-_POWER = PRIMITIVES["power"]
-_DIVIDING = {_POWER, *[PRIMITIVES[name] for name in ("divide", "floor_divide", "remainder")]}
-_FACTORS = 3  # products of integers, which do not leave 64 bits
-_MULTIPLY = PRIMITIVES["multiply"]
-_EQUAL = {PRIMITIVES[name] for name in ("equal", "not_equal")}
-_OF_INTEGERS = {_MULTIPLY, *_EQUAL} | {
+_TYPES = (np.dtype(float), np.dtype(complex), INT, BOOL)
+_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _ABSOLUTE, _CONVERT, _NOT, _POWER, _DIVIDE, _FLOOR, _MOD = (
     PRIMITIVES[name]
-    for name in ("add", "subtract", "negative", "convert", "less", "less_equal", "greater",
-                 "greater_equal", "logical_and", "logical_or", "logical_not")
-}  # fmt: skip
+    for name in ("add", "subtract", "multiply", "negative", "absolute", "convert", "logical_not",
+                 "power", "divide", "floor_divide", "remainder")
+)  # fmt: skip
+_DIVIDING = {_POWER, _DIVIDE, _FLOOR, _MOD}
+_EQUAL = {PRIMITIVES[name] for name in ("equal", "not_equal")}
+_COMPARING = _EQUAL | {
+    PRIMITIVES[name] for name in ("less", "less_equal", "greater", "greater_equal")
+}
+_OF_TRUTH = _COMPARING | {PRIMITIVES[name] for name in ("logical_and", "logical_or")}
+_OF_PYTHON = {_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _ABSOLUTE, _CONVERT, *_DIVIDING, *_COMPARING}
+_LIMIT = 1 << 53  # up to which floats are integers, too
 
 
-def check_numbers(tape: Tape, index: int, *, divides: bool) -> None:
+def check_numbers(
+    tape: Tape, index: int, rows: range, outs: Iterable[int], *, divides: bool
+) -> None:
     """Refuse what NumPy may compute otherwise than Python does.
 
-    These are quotients and long products of numbers that depend on the number of the trip alone,
-    its node being `index`; single precision, where numbers of Python's are weaker than others; and
-    quotients where a variable may hold a number of Python's, unless `divides`.
+    Numbers that depend on the number of the trip alone, its node being `index`, are Python's: their
+    sums and products must not be larger than floats tell apart, and `outs`, what variables hold
+    behind a trip, are none of them. Numbers of Python's adapt to other types than their own, which
+    are refused. So are sums of truth values, and quotients where a variable may hold a number of
+    Python's, unless it `divides`.
     """
-    moving, own, factors = {*tape.inputs} - {index}, {index}, 0
-    for i, (primitive, args, _, types) in enumerate(tape.nodes):
-        if any(t.dtype.kind in "fc" and t.dtype not in _DOUBLE for t in types):
-            raise RefusedLoopError("it computes in single precision")
+    moving, own, python = {*tape.inputs} - {index}, {index}, {index}
+    sizes = {index: max(abs(rows[0]), abs(rows[-1]))}
+    for i, node in enumerate(tape.nodes):
+        primitive, args, _, types = node
+        _check_types(node)
         if not divides and primitive in _DIVIDING:
             raise RefusedLoopError("it divides, and a variable becomes a number of Python's")
         if not moving.isdisjoint(args):
             moving.add(i)
         elif not own.isdisjoint(args):
             own.add(i)
-            factors += primitive is _MULTIPLY
-            exact = types[0].floating or primitive in _OF_INTEGERS
-            if primitive in _DIVIDING:
-                divisor = tape.nodes[args[1]].value
-                positive = divisor is not None and bool(np.all(divisor > 0))
-                exact = positive and primitive is not _POWER
-            if not exact or factors > _FACTORS:
-                raise RefusedLoopError(f"it computes {primitive.name} of the number of a trip")
+            sizes[i] = _size(tape, node, sizes)
+            fixed = [a for a in args if a not in own]
+            single = [*types, *[tape.nodes[a].type for a in fixed]]
+            if primitive in _OF_PYTHON and python.issuperset({*args} - {*fixed}):
+                python |= {i} if not any(t.shape for t in single) else set()
+    if not python.isdisjoint(outs):
+        raise RefusedLoopError("a variable holds a number of Python's that changes")
+
+
+def _check_types(node: Node) -> None:
+    """Refuse what numbers of Python's adapt to, and sums of truth values, which Python counts."""
+    if any(t.dtype not in _TYPES for t in node.types):
+        raise RefusedLoopError("it computes in other types than float64, complex128 and int64")
+    single = node.primitive in (_ADD, _MULTIPLY, _NOT) and not node.types[0].shape
+    if single and node.types[0].dtype == BOOL:
+        raise RefusedLoopError("it computes with truth values")
+
+
+def _size(tape: Tape, node: Node, sizes: dict[int, int]) -> int:
+    """The largest size of the numbers of Python's that a node may be; 0 of floats."""
+    primitive, args, _, types = node
+    if primitive in _DIVIDING:
+        divisor = tape.nodes[args[1]].value
+        if primitive is _POWER or divisor is None or not np.all(divisor > 0):
+            raise _refused(primitive)
+    if types[0].floating or primitive in _OF_TRUTH:
+        return 0 if types[0].floating else 1
+    parts = [sizes[a] if a in sizes else _size_of(tape.nodes[a].value) for a in args]
+    if primitive in (_ADD, _SUBTRACT):
+        size = sum(parts)
+    elif primitive is _MULTIPLY:
+        size = parts[0] * parts[1]
+    elif primitive in (_NEGATIVE, _ABSOLUTE, _FLOOR, _CONVERT):
+        if tape.nodes[args[0]].types[0].floating:
+            raise _refused(primitive)
+        size = parts[0]
+    elif primitive is _MOD:
+        size = parts[1]
+    else:
+        raise _refused(primitive)
+    if size >= _LIMIT:
+        raise _refused(primitive)
+    return size
+
+
+def _size_of(value: object) -> int:
+    """The largest size of integers, or of truth values."""
+    numbers = np.asarray(value)
+    return max(map(abs, map(int, (numbers.min(), numbers.max())))) if numbers.size else 0
+
+
+def _refused(primitive: Primitive) -> RefusedLoopError:
+    return RefusedLoopError(f"it computes {primitive.name} of the number of a trip")
 
 
 def check_condition(tape: Tape, node: int) -> None:

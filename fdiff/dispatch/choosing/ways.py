@@ -95,7 +95,7 @@ class Ways:
 
     # ----------------------------------------------------------------------------------- the body
 
-    def finish(self) -> None:
+    def finish(self, rows: range) -> None:
         """Make the body of the loop."""
         inner, runs = self.inner, self.runs
         flags = {k: self._input(ArrayType((), BOOL), scalar=True).node for k in self.loose}
@@ -114,7 +114,9 @@ class Ways:
         order = [next(places) for _ in first]
         questions = [[(next(places), answer) for _, answer in run.asked] for run in runs]
         results = [[next(places) for _ in own] for own in outs]
-        check_numbers(tape, order[-1], divides=not any(v.numbers for v in self.variables))
+        held = [node for own in results for node in own[: len(self.carried)]]
+        divides = not any(v.numbers for v in self.variables)
+        check_numbers(tape, order[-1], rows, held, divides=divides)
         for node in {node for own in questions for node, _ in own}:
             check_condition(tape, node)
         self.tape = decided(tape, order, [*map(Way, questions, results)])

@@ -1,0 +1,60 @@
+"""Arrays and lists that the body of a loop can reach beside its variables.
+
+The body is run once for each way, and not once for each trip. What it changes in place is put back,
+and Python runs the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+import fdiff.intact_numpy as np
+
+from ...trace.local_arrays import LocalArray
+from .variables import RefusedLoopError
+
+
+class Surroundings:
+    """A context that puts back what changes in it in place; RefusedLoopError if something has."""
+
+    def __init__(self, values: Iterable[object]) -> None:
+        self.arrays: list[tuple[LocalArray, np.ndarray]] = []
+        self.lists: list[tuple[list[object], list[object]]] = []
+        seen, waiting = set[int](), [*values]
+        while waiting:
+            value: Any = waiting.pop()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if type(value) in (list, tuple):
+                waiting += value
+            if type(value) is list:
+                self.lists.append((value, [*value]))
+            elif type(value) is LocalArray and value.flags.writeable:
+                self.arrays.append((value, np.array(value).view(np.ndarray)))
+
+    def has(self, array: object) -> bool:
+        """Whether an array shares memory with what is here."""
+        return any(np.may_share_memory(array, own) for own, _ in self.arrays)  # type: ignore[arg-type] - an array
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        changed = False
+        for own, before in self.lists:
+            if len(own) != len(before) or any(a is not b for a, b in zip(own, before, strict=True)):
+                own[:], changed = before, True
+        for array, content in self.arrays:
+            if array.tobytes() != content.tobytes():
+                np.ndarray.__setitem__(array, ..., content)
+                changed = True
+        if changed and error is None:
+            raise RefusedLoopError("it changes an array or a list that is no variable of its own")
