@@ -17,7 +17,7 @@ import fdiff.intact_numpy as np
 from ..foreign_errors import hiding
 from ..primitive import FUNCTIONS
 from .recorder import ARRAY_CLASSES
-from .shared_memory import constant, handles_of, read_only, whole_of
+from .shared_memory import Key, constant, handles_of, key_of, read_only, whole_of
 from .trace_stack import current
 from .traced_array import TracedArray
 
@@ -243,6 +243,9 @@ class TracedLocalArray(LocalArray):
         self.handle[key] = value
 
     def __getitem__(self, key: object) -> object:
+        shape = self.handle.type.shape
+        if key.__class__ is int and shape and key == shape[0]:  # where its rows end; no call
+            raise IndexError(f"index {key} is out of bounds for axis 0 with size {key}")
         return self.handle[key]
 
 
@@ -334,19 +337,37 @@ def make_traced(array: LocalArray) -> TracedArray:
     return _make_traced(array) if log is None else log.converted(array, _make_traced)
 
 
-def is_alone(array: LocalArray) -> bool:
-    """Whether a local array is all of its memory, and no other one looks at that."""
+def parts_of(array: LocalArray) -> tuple[np.ndarray, list[tuple[LocalArray, Key]]] | None:
+    """The memory of a local array, and all local arrays there: each a view by a key.
+
+    The key is () for one that is all of it. None where keys do not tell what they are.
+    """
     owner = _owner(array)
+    family = _family(owner)
+    alike = [part for part in family if (part.size, part.dtype) == (owner.size, owner.dtype)]
+    whole = np.ndarray.view(next(iter(alike), owner), np.ndarray)
+    if not whole.flags.c_contiguous or not all(part.flags.writeable for part in family):
+        return None
+    parts: list[tuple[LocalArray, Key]] = []
+    for part in family:
+        key = key_of(whole, np.ndarray.view(part, np.ndarray))
+        if key is None:
+            return None
+        parts.append((part, key))
+    return whole, parts
+
+
+def _family(owner: np.ndarray) -> list[LocalArray]:
+    """The local arrays that view some memory and are not traced."""
     views = [view() for view in _families[id(owner)][1:]]
-    return sum(type(view) is LocalArray for view in views) == 1 and owner.size == array.size
+    return [view for view in views if type(view) is LocalArray]
 
 
 def _make_traced(array: LocalArray) -> TracedArray:
     if not array.flags.writeable:
         raise ValueError("assignment destination is read-only")
     owner = _owner(array)
-    views = [view() for view in _families[id(owner)][1:]]
-    family: list[LocalArray] = [view for view in views if type(view) is LocalArray]
+    family = _family(owner)
     # the real or imaginary part of complex memory is a part of a traced array
     wholes = [(part, "") if part.dtype == owner.dtype else whole_of(owner, part) for part in family]
     if None in wholes:
@@ -356,11 +377,21 @@ def _make_traced(array: LocalArray) -> TracedArray:
     names = [name for _, name in wholes]  # type: ignore[misc] - None is refused above
     for part, name, whole in zip(family, names, handles_of(memory)[1:], strict=True):
         handle: TracedArray = getattr(whole, name) if name else whole
-        part.handle = handle if part.flags.writeable else read_only(handle)
-        np.ndarray.setflags(part, write=False)
-        size = part.dtype.itemsize
-        part.__class__ = TracedLocalArray
-        _set_dtype(part, np.dtype(f"V{size}"))  # so that C code finds no numbers
-    if owner.dtype.kind in "fc" and memory[0].flags.writeable:
-        memory[0].fill(np.nan)
+        stand_for(part, handle if part.flags.writeable else read_only(handle))
+    blank(memory[0])
     return array.handle
+
+
+def stand_for(array: LocalArray, handle: TracedArray) -> None:
+    """Let a local array stand for a traced one."""
+    array.handle = handle
+    np.ndarray.setflags(array, write=False)
+    size = array.dtype.itemsize
+    array.__class__ = TracedLocalArray
+    _set_dtype(array, np.dtype(f"V{size}"))  # so that C code finds no numbers
+
+
+def blank(memory: np.ndarray) -> None:
+    """Let memory that traced arrays stand for hold no numbers."""
+    if memory.dtype.kind in "fc" and memory.flags.writeable:
+        memory.fill(np.nan)

@@ -16,6 +16,8 @@ from .node_strides import slowest_first
 from .trace_stack import current
 from .traced_array import TracedArray
 
+Key = tuple[int | slice, ...]
+
 
 def constant(array: np.ndarray) -> TracedArray:
     """A traced array of the values that an array has now."""
@@ -59,6 +61,36 @@ def handles_of(parts: list[np.ndarray]) -> list[TracedArray]:
                 handle = _consecutive(root, memory, part)
         handles.append(_gathered(root, memory, part) if handle is None else handle)
     return handles
+
+
+def key_of(memory: np.ndarray, part: np.ndarray) -> Key | None:
+    """The key of integers and slices that `part` is a view of `memory` by; None if none is seen.
+
+    It is () for all of it. Steps are positive, axes stand in their order, and one is left, since
+    indexing gives numbers else.
+    """
+    if not part.size or part.dtype != memory.dtype or part.ndim < min(1, memory.ndim):
+        return None
+    first = (_start(part) - _start(memory)) // memory.itemsize
+    if not 0 <= first < memory.size:
+        return None
+    key: list[int | slice] = []
+    axes = [*zip(part.shape, part.strides, strict=True)]
+    starts = np.unravel_index(first, memory.shape)
+    for k, size, stride in zip(starts, memory.shape, memory.strides, strict=True):
+        start, (n, wide) = int(k), axes[0] if axes else (0, -1)
+        step = max(wide // stride, 1)
+        stop = start + (n - 1) * step + 1
+        if wide != stride * step or stop > size:
+            key.append(start)
+            continue
+        whole = n == size and step == 1
+        key.append(slice(None) if whole else slice(start, stop, None if step == 1 else step))
+        del axes[0]
+    view = memory[(..., *key)]
+    if (view.shape, view.strides, _start(view)) != (part.shape, part.strides, _start(part)):
+        return None
+    return () if all(k == slice(None) for k in key) else tuple(key)
 
 
 def _start(part: np.ndarray) -> int:

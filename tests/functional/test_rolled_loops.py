@@ -4,6 +4,7 @@ import inspect
 import random
 from pathlib import Path
 
+import loop_memory
 import loop_stores
 import loop_traps
 import numpy as np
@@ -23,8 +24,9 @@ SHAPES_CHANGE = {
 SHORT = {"successive_over_relaxation", "zero_trips"}
 NOT_YET = {
     "buffer_made_on_one_path", "local_array_given_back", "particles_of_a_filter", "planets",
+    "reshaped_memory",
     "stored_into_on_another_path", "stored_into_on_another_path_and_kept",
-    "stored_row_is_the_carry", "traced_array_given_back",
+    "stored_row_is_the_carry", "traced_array_given_back", "transposed_and_reversed",
     "view_carried_beside_its_array", "views_taken_before_the_stores",
 }  # fmt: skip
 BATCHES = {  # of trips that do not wait for each other
@@ -41,6 +43,7 @@ UNROLLED = LOOKS_AT_VALUES | SHAPES_CHANGE | SHORT | NOT_YET
         (loop_traps, 41),
         (loop_stores, 19),
         (written_loops, 28),
+        (loop_memory, 10),
     ],
 )
 def test_what_is_rolled(module, least, monkeypatch):

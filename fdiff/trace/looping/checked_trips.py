@@ -95,6 +95,9 @@ class Frame(TripNodes):
             return False
         if not belongs(handle, self.trace):
             return False
+        pinned = self.template.pinned.get(slot)
+        if pinned is not None and (handle.home, handle.id) != (self.trace, pinned):
+            return False
         if handle.type.ndim > 1 and memory_layout(handle.example()) != self.template.layouts[slot]:
             return False
         if slot in self.template.stored and (
@@ -153,14 +156,17 @@ class Frame(TripNodes):
         self.advance()
         return handle
 
-    def take_content(self, array: np.ndarray, handle: TracedArray) -> bool:
-        """Whether an array that was made a traced one is what the template has next."""
+    def take_content(self, array: np.ndarray) -> object:
+        """The handle of an array that is made a traced one; MISMATCH if another call is due."""
         item = self.items[self.at]
         if item.fn is not content or not self.values_fit(item, [array]):
-            return False
-        self._lend(handle, item.outs[0])
+            return MISMATCH
+        slot = item.outs[0]
+        handle = _new(TracedArray)
+        handle.type, handle.scalar, handle.weak = self.template.kinds[slot]
+        self._lend(handle, slot)
         self.advance()
-        return True
+        return handle
 
     def _fits(self, item: Item, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
         """Whether the arguments agree with an item; enters what varies in the rows."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ..local_arrays import LocalArray, is_alone
+from ..local_arrays import LocalArray, blank, parts_of, stand_for
 from ..trace_stack import stack
 from ..traced_array import TracedArray
 from .checked_trips import MISMATCH, Frame
@@ -18,24 +18,35 @@ from .periods import loop_of, user_place
 def converted(
     log: Any, array: LocalArray, convert: Callable[[LocalArray], TracedArray]
 ) -> TracedArray:
-    """A local array that becomes a traced one; a call of its own."""
-    if log.depth or stack.traces[-1] is not log.trace or not is_alone(array):
+    """A local array that becomes a traced one, which is a call: of the content of its memory.
+
+    Where other arrays view that memory, further calls take views.
+    """
+    active = not log.depth and stack.traces[-1] is log.trace
+    if active and not log.awake and log.frame is None:
+        return convert(array)
+    parts = parts_of(array) if active else None
+    if parts is None:
         log.spoiled = True
-        if not log.depth:
+        if active:
             _note_view(log)
             log.forget()
         return convert(array)
-    array_content = np.array(array).view(np.ndarray)
-    traced_array = log.run(convert, (array,), {})
-    if traced_array.link is not None:
-        _note_view(log)
-        log.forget()
-        return traced_array
-    handle: TracedArray = traced_array
+    memory, family = parts
+    root = _content(log, np.array(memory))
+    for part, key in family:
+        view: Any = root[key] if key else root
+        stand_for(part, view)
+    blank(memory)
+    return array.handle
+
+
+def _content(log: Any, array: np.ndarray) -> TracedArray:
+    """A traced array of this content; a call of its own."""
     if log.frame is not None:
 
         def take(frame: Frame) -> object:
-            return handle if frame.take_content(array_content, handle) else MISMATCH
+            return frame.take_content(array)
 
         try:
             out = take(log.frame)
@@ -45,12 +56,14 @@ def converted(
         if out is MISMATCH:
             out = log.turn_to(take)
         if out is not MISMATCH:
+            handle: TracedArray = out
             return handle
+    handle = log.run(content, (array,), {})
     if not log.awake:
         return handle
     call = LoggedCall()
-    call.handles, call.values, call.writes, call.fn = [], [array_content], [], content
-    call.shape = taken_apart((array_content,), {}, [], [])
+    call.handles, call.values, call.writes, call.fn = [], [array], [], content
+    call.shape = taken_apart((array,), {}, [], [])
     call.stand_at(user_place())
     call.key = content, call.shape, call.place
     note_result(call, handle, (), {})

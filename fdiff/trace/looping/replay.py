@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -72,19 +72,41 @@ class Watch:
 
 
 def replayed(template: LoopTemplate, trace: Recorder) -> None:
-    """Give a template its body; UnrolledError where the replay does not do what the trace did."""
+    """Give a template its body; UnrolledError where the replay does not do what the trace did.
+
+    Where that needs the values of arrays that the trace relies on, they are constants of the body.
+    """
     log = trace.calls
     assert log is not None
     log.depth += 1
     replay = partial(_replay, template, trace)
+    try:
+        _try(replay)
+    except UnrolledError:
+        if template.relies or not _relies(template, trace):
+            raise
+        template.relies = True
+        _try(replay)
+    finally:
+        log.depth -= 1
+
+
+def _try(replay: Callable[[], None]) -> None:
     try:
         replay()
     except UnrolledError:
         raise
     except not_foreign(*_FAULTS, again=replay) as error:
         raise UnrolledError(str(error).partition("\n")[0].removeprefix("loop: ")) from None
-    finally:
-        log.depth -= 1
+
+
+def _relies(template: LoopTemplate, trace: Recorder) -> bool:
+    """Whether the trace relies on the values of an invariant: of integers."""
+    return any(
+        h.home is trace and not h.type.floating and trace.guards.is_pinned(h.id)
+        for k, h in enumerate(template.invariants)
+        if k not in template.mutated
+    )
 
 
 def _replay(template: LoopTemplate, trace: Recorder) -> None:
@@ -133,6 +155,8 @@ class _Replay:
         template.layouts = dict.fromkeys(carried, ())
         for slot in fixed:
             template.layouts[slot] = self._lay_out(self.slots[slot], template.invariants[slot])
+        for slot in rest if template.relies else ():
+            self._pin(slot)
         self.rows = [self._input(kind) for kind in template.row_kinds]
         template.bodies = [item.inner.body for item in template.inner if item.inner]
         template.short, template.outputs, template.orders = False, {}, {}
@@ -221,6 +245,19 @@ class _Replay:
         self.inner.layouts.of_inputs[handle.node] = layout
         return layout
 
+    def _pin(self, slot: int) -> None:
+        """Let an invariant be a constant where the trace relies on its value: of integers."""
+        template, trace, own = self.template, self.trace, self.slots[slot]
+        handle = template.invariants[slot]
+        if own.type.floating or handle.home is not trace or template.layouts[slot]:
+            return
+        node = template.pinned.setdefault(slot, handle.id)
+        if trace.guards.is_pinned(node):
+            value = np.array(trace.guards.value(node, ""), own.type.dtype)
+            own.node = own.made = self.inner.builder.constant(value)
+        else:
+            del template.pinned[slot]
+
     def _given(self, item: Item) -> tuple[list[Any], list[Any]]:
         """The handles and the other values that an item is run on."""
         handles = [
@@ -246,7 +283,11 @@ class _Replay:
         handles, (trips, *values) = self._given(item)
         length = self.template.lengths[self.template.inner.index(item)]
         slots = [*loop.carries.values(), *range(len(loop.invariants))]
-        for h, slot in zip(handles, slots, strict=False):
+        for h, slot, outer in zip(handles, slots, item.slots, strict=False):
+            if slot in loop.pinned and (
+                isinstance(outer, Varying) or loop.pinned[slot] != self.template.pinned.get(outer)
+            ):
+                raise UnrolledError("an inner loop relies on the value of an array")
             same = (h.type, h.scalar, h.weak) == loop.kinds[slot]
             if not same or (h.ndim > 1 and memory_layout(h.example()) != loop.layouts[slot]):
                 raise UnrolledError("an inner loop is given arrays of another kind")

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...user_lines import Line, is_internal
 from ..trace_stack import stack
+from .call_gates import gated
 from .logged_calls import LoggedCall
 from .periods import INDEPENDENT, INNER, PERIODS, loop_of, loops_around
 from .templates import LoopTemplate, UnrolledError
@@ -31,10 +32,13 @@ MOST_BROKEN = 6  # times in all, for each of which an equal distance more is wan
 MOST_RUNS = 16  # of equal distances that an iteration may consist of
 NESTED = 5  # times as many calls has a loop around loops that are worth logging for it
 VAIN = 2  # times that a loop may be logged without becoming a node
+PART = 50  # a loop whose length is known is logged for this part of it at least, ...
+MOST_LOGGED = 4096  # or for so many calls
 LEARNING = 1200  # calls that are logged after a loop was found, before the log sleeps
 BRANCHING = 8  # times that a place comes back after other numbers of calls, where code branches
 IN_VAIN = 50  # times that an instruction may turn out not to begin a loop met before
 NEVER = 1 << 62
+_GATES = gated.__code__.co_filename  # the file of all gates
 
 Loop = tuple[CodeType, int]
 
@@ -74,7 +78,7 @@ class Scout:
         self.needed = NEVER  # equal distances that make a loop worth logging
         self.back, self.guards = 0, 0  # how often it came back; the guards at first
         self.odd = self.broken = 0  # distances unlike the one before, since an equal one and in all
-        # At first calls in the user's code are told apart from calls in functions that it calls.
+        # At first, calls that would be logged are told apart from those in calls.
         self.exact, self.by_user, self.share = True, 0, 1.0
 
     def is_idle(self) -> bool:
@@ -112,7 +116,7 @@ class Scout:
             elif not self.fewest:
                 self.wake()
             return
-        if self.exact and not is_internal(frame.f_code.co_filename):
+        if self.exact and is_outermost(frame):
             self.by_user += 1
         if frame.f_lasti == self.at and self._stands(frame):
             if self.exact:
@@ -157,8 +161,13 @@ class Scout:
             del self.doors[at]
 
     def logged(self) -> int:
-        """How many calls to log for the loop that was found."""
-        return (3 * INNER if self.nested else PERIODS + 3) * self.period + 2 * NAP
+        """How many calls to log for the loop that was found: of a long one, a small part at least.
+
+        Its iterations may differ at first.
+        """
+        part = (self.trips or 0) * self.period // PART
+        least = (3 * INNER if self.nested else PERIODS + 3) * self.period + 2 * NAP
+        return max(least, min(part, MOST_LOGGED))
 
     def _choose(self, frame: FrameType) -> bool:
         """Begin to watch the place of a call; whether it stands in a loop of the user's."""
@@ -196,7 +205,10 @@ class Scout:
 
     def _came_back(self) -> bool:
         """The place has come back: whether that makes a loop worth logging."""
-        distance, self.met = self.met - self.left, self.left
+        distance = self.met - self.left
+        if distance == 1 < self.last:  # one instruction may call twice: `x -= y` asks for `x - y`
+            return False
+        self.met = self.left
         self.back += 1
         if distance == self.last:
             self.equal += 1
@@ -263,3 +275,13 @@ class Scout:
         self.period, (self.loop, self.trips) = self._by_user(period), self.levels[level]
         self.nested = level + 1 < len(self.levels)
         return True
+
+
+def is_outermost(frame: FrameType) -> bool:
+    """Whether the caller of a gate was not called through another one, which would be logged."""
+    here: FrameType | None = frame
+    while here is not None and is_internal(name := here.f_code.co_filename):
+        if name == _GATES:
+            return False
+        here = here.f_back
+    return True

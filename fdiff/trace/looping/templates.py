@@ -115,6 +115,8 @@ class LoopTemplate:
         self.short = False  # whether there were more trips since
         self.layouts: dict[int, tuple[int, ...]] = {}  # by slot of an invariant or a carry
         self.orders: dict[int, list[int]] = {}  # by slot: the axes of an out in memory
+        # Whether values are constants of the body; by slot of such an invariant: its node.
+        self.relies, self.pinned = False, dict[int, int]()
 
     def _finish(self) -> None:
         """Look at what all paths do."""
