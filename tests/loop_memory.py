@@ -141,3 +141,100 @@ def given_to_a_function(x):
     for k in range(30):
         u = 0.8 * np.cos(fill(np.zeros((2, 3)), u, k)[1])
     return np.sum(u)
+
+
+def ghost_cells(x):
+    u = np.zeros(5)
+    u[1:-1] = x
+    inner, flux = u[1:-1], np.empty_like(u[1:-1])
+    for _ in range(40):
+        u[0], u[-1] = u[-2], u[1]
+        np.add(u[:-2], u[2:], out=flux)
+        flux -= 2 * inner
+        inner += 0.1 * flux - 0.01 * inner * inner
+    return np.sum(inner * x) + u[0]
+
+
+def stored_by_a_view_alone(x):
+    u = np.outer(x, x)
+    row = u[1]
+    for k in range(40):
+        row *= 0.9
+        row[k % 3] += 0.1 * x[0]
+    return np.sum(u * u)
+
+
+def views_that_overlap(x):
+    u = np.concatenate((x, np.cos(x)))
+    a, b, c = u[:4], u[2:], u[::2]
+    for k in range(40):
+        a += 0.1 * np.sin(b)
+        b[k % 4] = a[3] * 0.5
+        c -= 0.05 * a[1:]
+    return np.sum(u * u) + np.sum(b * a)
+
+
+def another_view_from_one_trip_on(x):
+    u = np.concatenate((x, np.cos(x)))
+    v = u[:3]
+    for k in range(40):
+        u[k % 6] += 0.1 * np.sin(v[1])
+        v *= 0.98
+        if k == 25:
+            v = u[3:]
+    return np.sum(u * u) + np.sum(v)
+
+
+def another_array_from_one_trip_on(x):
+    u = np.concatenate((x, np.cos(x)))
+    v = u[1:4]
+    for k in range(40):
+        u[k % 6] += 0.1 * np.sin(v[1])
+        v *= 0.98
+        if k == 25:
+            u = u.copy()
+    return np.sum(u * u) + np.sum(v * x)
+
+
+def swept_twice(x):
+    def sweep(u, v, trips):
+        for k in range(trips):
+            u[k % 6] += 0.1 * np.sin(v[1])
+            v *= 0.98
+
+    u, w = np.concatenate((x, np.cos(x))), np.concatenate((np.sin(x), x))
+    sweep(u, u[1:4], 30)
+    sweep(w, w[1:4], 25)
+    sweep(u, u[2:5], 20)
+    sweep(w, u[1:4], 20)
+    sweep(u, w[1:4] * 1.0, 20)
+    sweep(u, u[1:4], 20)
+    return np.sum(u * w) + w[1]
+
+
+def view_of_a_view_transposed(x):
+    u = np.outer(x, np.cos(x))
+    t = u.T[1:][:, ::2]
+    for k in range(40):
+        t += 0.01 * u[k % 3, 1:]
+        u[0] *= 0.95 + 0.1 * t[1, 1]
+    return np.sum(u * u) + np.sum(t)
+
+
+def copied_by_reshape(x):
+    u = np.outer(x, np.cos(x))
+    r, s = u.T.reshape(9), u.reshape(9)
+    for k in range(40):
+        u[k % 3] *= 0.95
+        s += 0.01 * r * x[0]
+    return np.sum(u * u) + np.sum(r)
+
+
+def view_kept_of_each_trip(x):
+    u, kept = np.outer(x, np.cos(x)), []
+    v = u[1]
+    for k in range(40):
+        v += 0.01 * np.sin(u[0])
+        u[0] = 0.9 * v
+        kept.append(v[1:] if k % 2 else u[0, 1:])
+    return np.sum(u * u) + np.sum(np.stack(kept) * x[:2])

@@ -229,6 +229,7 @@ class BranchingTemplate(LoopTemplate):
         for r in references:
             if r[0] == INVARIANT:
                 self._invariant(r[1])
+        self._add_roots([call for part in parts for call, _, _ in part])
         read = [r[1:] for r in references if r[0] == VARIABLE]
         variables = dict.fromkeys([(of, n) for of, depth in read for n in range(1, depth + 1)])
         first = len(self.invariants)

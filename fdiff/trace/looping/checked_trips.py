@@ -12,7 +12,7 @@ from ..array_links import LateLink, ViewLink, outside
 from ..node_strides import memory_layout
 from ..traced_array import TracedArray
 from .inner_frames import end
-from .late_handles import LateView, StoredInto, Trip
+from .late_handles import LateView, StoredInto, Trip, views_to
 from .logged_calls import (
     HANDLE,
     IncomparableError,
@@ -95,6 +95,8 @@ class Frame(TripNodes):
             return False
         if not belongs(handle, self.trace):
             return False
+        if slot in self.template.views:
+            return self._fill_view(slot, handle)
         pinned = self.template.pinned.get(slot)
         if pinned is not None and (handle.home, handle.id) != (self.trace, pinned):
             return False
@@ -110,6 +112,17 @@ class Frame(TripNodes):
             self.values.fill(slot, handle)
         self.put(slot, handle)
         return True
+
+    def _fill_view(self, slot: int, handle: TracedArray) -> bool:
+        """Let a view stand in a slot if it is the view that it was, of what stands there."""
+        at, views = self.template.views[slot]
+        root = views_to(handle)
+        if root is None or root[1] != views:
+            return False
+        if self.slots[at] is None and not self._fill(at, root[0]):
+            return False
+        self.slots[slot] = handle
+        return self.slots[at] is root[0]
 
     def put(self, slot: int, handle: TracedArray) -> None:
         """Let a handle stand in a slot, whose node is known to be fit for it."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..array_links import LateLink
-from ..recorder import Handle, Link
+from ..array_links import LateLink, ViewLink
+from ..recorder import Handle, Link, Recorder
+from ..traced_array import TracedArray
 
 
 class Trip(LateLink):
@@ -60,3 +61,31 @@ class StoredInto(LateLink):
         self.frame.log.leave(self.frame)
         if handle.link is self:
             handle.link = self.link
+
+
+def views_to(handle: TracedArray) -> tuple[TracedArray, list[tuple[Any, ...]]] | None:
+    """What a handle is a view of, and by which views, the last one first; asks for no node.
+
+    None where NumPy may have copied instead.
+    """
+    views = []
+    while isinstance(link := handle.link, ViewLink):
+        if link.extra or link.primitive.structure.layout.may_copy:
+            return None
+        kind = handle.type, handle.scalar, handle.weak
+        views.append((link.primitive, link.params, link.fixed, link.part, kind))
+        handle = link.parent
+    return handle, views
+
+
+def viewed_again(
+    trace: Recorder, handle: TracedArray, views: Sequence[tuple[Any, ...]]
+) -> TracedArray:
+    """The same views of another handle."""
+    for primitive, params, fixed, part, kind in reversed(views):
+        node = trace.add(primitive, (handle.id,), params)
+        type_, scalar, weak = kind
+        view = TracedArray(trace, node, type_, scalar=scalar, weak=weak)
+        view.link = ViewLink(handle, primitive, params, handle.node, fixed=fixed, part=part)
+        handle = view
+    return handle

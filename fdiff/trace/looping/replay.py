@@ -17,6 +17,7 @@ from ..node_strides import memory_layout
 from ..ordinary_trace import Trace
 from ..recorder import Loops, Recorder
 from ..traced_array import TracedArray, handle
+from .late_handles import viewed_again
 from .logged_calls import IncomparableError, LoggedCall, arguments_of, note_result, written
 from .nested_loops import loop_node, rows_of
 from .path_bodies import check_prefixes, joined
@@ -155,7 +156,7 @@ class _Replay:
         template.layouts = dict.fromkeys(carried, ())
         for slot in fixed:
             template.layouts[slot] = self._lay_out(self.slots[slot], template.invariants[slot])
-        for slot in rest if template.relies else ():
+        for slot in set(rest).difference(template.views) if template.relies else ():
             self._pin(slot)
         self.rows = [self._input(kind) for kind in template.row_kinds]
         template.bodies = [item.inner.body for item in template.inner if item.inner]
@@ -188,6 +189,8 @@ class _Replay:
     def _outs(self, path: Path, carried: Sequence[int]) -> list[int]:
         """Run the items of a path; the nodes of what the body gives on it."""
         template, inner, sources = self.template, self.inner, dict(path.moves)
+        for slot, (root, views) in template.views.items():
+            self.slots[slot] = viewed_again(inner, self.slots[root], views)
         inputs = {id(h): k for k, h in enumerate(self.slots) if h is not None}  # pyright: ignore[reportUnnecessaryComparison] - until they are filled
         for item, call in zip(path.items, path.calls, strict=True):
             if item.inner is None:
@@ -276,6 +279,8 @@ class _Replay:
         inner, watch, first = self.inner, self.inner.calls, len(loop.carries)
         if loop.plan is not None:
             raise UnrolledError("a loop inside of it looks at values")
+        if loop.views:
+            raise UnrolledError("a loop inside of it reads views of an array that it stores into")
         if loop.stored_later:
             raise UnrolledError("a loop inside of it stores into arrays of its earlier iterations")
         assert isinstance(watch, Watch)

@@ -14,6 +14,7 @@ from ...tape import Tape
 from ..array_links import CapturedLink, outside, root_of
 from ..traced_array import TracedArray
 from .call_gates import entries
+from .late_handles import views_to
 from .logged_calls import HANDLE, LoggedCall, row_type, starts_of_windows
 from .periods import (
     INVARIANT,
@@ -109,6 +110,8 @@ class LoopTemplate:
         # and the output of the body that is the last of them behind a trip.
         self.stored_later: dict[int, list[int]] = {}
         self.finals: dict[int, int] = {}
+        # By slot of an invariant that is a view of what is stored into: the slot of that, and how.
+        self.views: dict[int, tuple[int, Any]] = {}
         self._carried: dict[int, tuple[int, int, int]] = {}  # by id of a handle: the carry
         self.stacks: dict[tuple[int, int], int] = {}  # likewise, of outputs of an inner loop
         self.bodies: list[Tape | None] = []  # of the inner loops, as they are in the body
@@ -127,6 +130,8 @@ class LoopTemplate:
             self.size += 1
         loops: list[Any] = [item.call for item in self.inner]
         self.lengths: list[int] = [loop.trips for loop in loops]  # of rows: the most trips
+        for path in self.paths:
+            path.slot_of |= {h: k for h, k in self._places.items() if h not in path.slot_of}
         self.mutated = self._stored_into()
 
     @property
@@ -136,7 +141,7 @@ class LoopTemplate:
         None of them reads what another one made or stored. Such a loop becomes one batch once it
         is unrolled, too.
         """
-        if self.nested or self.carries or self.row_kinds[len(self._keys()) :]:
+        if self.nested or self.carries or self.views or self.row_kinds[len(self._keys()) :]:
             return False
         items = [item for path in self.paths for item in path.items]
         read = [slot for item in items for slot in item.slots[item.fn is entries[1] :]]
@@ -170,6 +175,7 @@ class LoopTemplate:
                         self._others[k].add(out)
                     carried |= {(n, k, out) for n in range(1, lag + 1)}
                     self._carried[id(handle)] = lag, k, out
+        self._add_roots(calls)
         return carried
 
     def handed_on(
@@ -193,6 +199,14 @@ class LoopTemplate:
         if place == len(self.invariants):
             self.invariants.append(handle)
         return place
+
+    def _add_roots(self, calls: Sequence[LoggedCall]) -> None:
+        """Let arrays be invariants that are stored into by views taken before the loop."""
+        roots = {id(w) for call in calls for w in call.writes}
+        for handle in [*self.invariants]:
+            root = root_of(handle)
+            if root is not handle and id(root) in roots and views_to(handle) is not None:
+                self._invariant(root)
 
     def _slot(self, reference: Reference) -> int | Varying:
         if reference[0] == INVARIANT:
@@ -287,7 +301,12 @@ class LoopTemplate:
         for k in places:
             if isinstance(outside(self.invariants[k]), CapturedLink):
                 raise UnrolledError("an array from outside of the function is stored into")
-        read = [h for k, h in enumerate(self.invariants) if k not in places]
+        for k, h in enumerate(self.invariants):
+            root = root_of(h)
+            if root is not h and self._places.get(id(root)) in places and (views := views_to(h)):
+                self.views[k] = self._places[id(root)], views[1]
+        kept = places | self.views.keys()
+        read = [h for k, h in enumerate(self.invariants) if k not in kept]
         read += [row for row in self.examples if isinstance(row, TracedArray)]
         if any(id(root_of(h)) in roots for h in read):
             raise UnrolledError(

@@ -184,7 +184,8 @@ def is_sound(frame: Any) -> bool:
     stored = {id(handles[k]) for k in there}
     if len(stored) < len(there):
         return False
-    others = [h for k, h in enumerate(handles) if k not in template.stored and h is not None]
+    known = {*template.stored, *template.views}
+    others = [h for k, h in enumerate(handles) if k not in known and h is not None]
     others += [h for row in rows for h in row if isinstance(h, TracedArray)]
     return not stored or not any(looks_at(h, stored) for h in others)
 
@@ -227,9 +228,14 @@ def is_inside(item: Item, values: Sequence[Any]) -> bool:
     if item.fn not in entries:
         return item.fn not in by_position or _picks(item, values)
     args, _ = arguments_of(item.call.shape, iter(item.call.handles), iter(values))
-    old, _ = arguments_of(item.call.shape, iter(item.call.handles), iter(item.call.values))
     shape, key = args[0].shape, args[1]
-    for part, n in zip(key if isinstance(key, tuple) else (key,), (*shape, *shape), strict=False):
+    parts = key if isinstance(key, tuple) else (key,)
+    if len(parts) <= len(shape) and all(
+        [k.__class__ is int and -n <= k < n for k, n in zip(parts, shape, strict=False)]
+    ):
+        return True
+    old, _ = arguments_of(item.call.shape, iter(item.call.handles), iter(item.call.values))
+    for part, n in zip(parts, (*shape, *shape), strict=False):
         if isinstance(part, slice) and not (
             0 <= (part.start or 0) <= n and 0 <= (n if part.stop is None else part.stop) <= n
         ):
