@@ -231,7 +231,7 @@ def is_inside(item: Item, values: Sequence[Any]) -> bool:
     shape, key = args[0].shape, args[1]
     parts = key if isinstance(key, tuple) else (key,)
     if len(parts) <= len(shape) and all(
-        [k.__class__ is int and -n <= k < n for k, n in zip(parts, shape, strict=False)]
+        k.__class__ is int and -n <= k < n for k, n in zip(parts, shape, strict=False)
     ):
         return True
     old, _ = arguments_of(item.call.shape, iter(item.call.handles), iter(item.call.values))
