@@ -13,7 +13,7 @@ from ...process import observation
 from ...process.observation import BACKWARD, DERIVATIVE, DISPATCH, FORWARD
 from ...tape import Tape
 from ..forward_nodes import around, forward_nodes
-from ..tiers.observed_kernels import shapes_of
+from ..tiers.observed_kernels import owned_bytes, shapes_of
 from .inspector import Inspector, NodeRun
 
 
@@ -35,18 +35,13 @@ def interpreted(tape: Tape, plan: Interpreter, arrays: Sequence[np.ndarray]) -> 
         with seen.begin(run.node.primitive.name, category, shapes) as span:
             span.lines, span.flops = tape.lines.get(i, ()), flops_of(tape, i) if seen.flops else 0
             value = function(*operands)
-            span.memory = _owned(value) - sum(_owned(operands[args.index(d)]) for d in dead)
+            span.memory = owned_bytes(value) - sum(
+                owned_bytes(operands[args.index(d)]) for d in dead
+            )
         return value
 
     with seen.begin("interpret", DISPATCH, tier="interpret", operations=len(plan.steps)):
         return Inspector(tape, plan).outputs(arrays, in_span)
-
-
-def _owned(value: object) -> int:
-    """Bytes of the memory that belongs to an array, or to several; none to a view."""
-    if isinstance(value, tuple | list):
-        return sum(map(_owned, value))
-    return value.nbytes if isinstance(value, np.ndarray) and value.base is None else 0
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ this way is one event, with the shares that the cost model predicts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +36,20 @@ Arrays = Sequence[np.ndarray]
 def shapes_of(values: Sequence[object]) -> list[list[int]]:
     """The shapes of operands, as lists."""
     return [list(np.shape(x)) for x in values]  # type: ignore[arg-type] - they are arrays or numbers
+
+
+def owned_bytes(value: object) -> int:
+    """Bytes of the memory that belongs to an array, or to several; none to a view."""
+    if isinstance(value, tuple | list):
+        return sum(map(owned_bytes, value))
+    return value.nbytes if isinstance(value, np.ndarray) and value.base is None else 0
+
+
+def most_common(names: Iterable[str]) -> str:
+    """The names of operations, the most frequent first, and how often each is there."""
+    counts = Counter(names).most_common()
+    shown = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in counts[:NAMED])
+    return shown + f" and {len(counts) - NAMED} more" * (len(counts) > NAMED)
 
 
 # --- as a whole -----------------------------------------------------------------------------------
@@ -65,11 +79,9 @@ def _span(seen: Observer, name: str, tape: Tape, arrays: Arrays) -> Span:
 def _contents(tape: Tape, of: Around) -> dict[str, object]:
     """What a span says of the nodes that are computed in it."""
     nodes = [i for i, node in enumerate(tape.nodes) if node.args]
-    ops = Counter(tape.nodes[i].primitive.name for i in nodes)
-    named = ", ".join(f"{op} x{n}" if n > 1 else op for op, n in ops.most_common(NAMED))
-    more = f" and {len(ops) - NAMED} more" * (len(ops) > NAMED)
+    operations = most_common(tape.nodes[i].primitive.name for i in nodes)
     phase = phase_of(frozenset(nodes), tape, of)
-    return {"operations": f"{named}{more}", "nodes": len(nodes), "phase": phase}
+    return {"operations": operations, "nodes": len(nodes), "phase": phase}
 
 
 # --- nest by nest ---------------------------------------------------------------------------------
