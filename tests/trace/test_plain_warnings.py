@@ -382,7 +382,7 @@ def repeats(x):
 
 def ends_at_a_root(x):
     """The condition itself warns."""
-    return fdiff.while_loop(lambda s: np.sqrt(5.0 - s) > 0.5, lambda s: s + 1.0, 0.0 * x - 1.0)
+    return fdiff.while_loop(lambda s: np.sqrt(4.5 - s) > 0.0, lambda s: s + 1.0, 0.0 * x - 1.0)
 
 
 def iterates(x):
@@ -402,7 +402,42 @@ def refuses_infinities(x):
         return fdiff.fori_loop(0, 50, lambda i, y: y / np.abs(i - 3.0), x)
 
 
-NODES = (divides, roots, grows, slope, chooses, repeats, ends_at_a_root, iterates, recomputes)
+def recomputes_a_loop(x):
+    step = lambda i, y: 0.5 * y + x / np.abs(i - 33.0)
+    return fdiff.checkpoint(lambda x: fdiff.fori_loop(0, 500, step, x))(x)
+
+
+def switches(x):
+    return fdiff.switch(1, [lambda x: x, lambda x: x / (x - 1.5)], x)
+
+
+def chooses_in_a_loop(x):
+    def step(i, y):
+        return fdiff.cond(i == 3, lambda y: y / np.abs(x - 1.5), lambda y: 0.5 * y, y)
+
+    return fdiff.fori_loop(0, 400, step, x)
+
+
+def accumulates(x):
+    return np.sum(fdiff.associative_scan(lambda a, b: a + x / np.abs(b - 1.0), np.arange(5.0)))
+
+
+def maps_loops(x):
+    step = lambda i, y, k: 0.5 * y + x / np.abs(i - k)
+    each = fdiff.vmap(lambda k: fdiff.fori_loop(0, 9, lambda i, y: step(i, y, k), x))
+    return np.sum(each(np.arange(3.0)))
+
+
+@fdiff.custom_jvp
+def ruled(x):
+    return fdiff.fori_loop(0, 9, lambda i, y: 0.5 * y + x / np.abs(i - 3.0), x)
+
+
+ruled.defjvp(lambda primals, tangents: (ruled(*primals), 0.5 * tangents[0] / primals[0]))
+NODES = (
+    divides, roots, grows, slope, chooses, repeats, ends_at_a_root, iterates, recomputes,
+    recomputes_a_loop, switches, chooses_in_a_loop, accumulates, maps_loops,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("f", NODES)
@@ -418,6 +453,15 @@ def test_loops_and_branches_warn_as_plain_code_does(f):
             call(np.array(1.5))
     with np.errstate(all="ignore"):
         assert recorded(call, np.array(1.5)) == []
+
+
+def test_loops_of_functions_with_rules_warn():
+    """A derivative alone does not compute the value."""
+    found = dict.fromkeys(recorded(ruled, np.array(1.5)))
+    assert found
+    for call in (fdiff.jit(lambda x: ruled(x)), fdiff.value_and_grad(lambda x: ruled(x))):
+        for _ in range(3):
+            assert dict.fromkeys(recorded(call, np.array(1.5))) == found
 
 
 def test_errors_that_a_function_asks_for_come_out_of_its_loops():
