@@ -63,8 +63,7 @@ def warn_after_hint(
         variant, arrays = variant.taken(arrays)
         long, inspected = _has_many_trips(variant.tape), variant.doubts
         if not (long and hasattr(f, "program")):  # an operator's result looks into its own hints
-            if inspected.inspector is None:
-                inspected.inspector = inspector_of(variant.tape)
+            inspected.inspector = inspected.inspector or inspector_of(variant.tape)
             warned: list[Noted] = warned_of(inspected.inspector, arrays)
             doubts.false = 0 if warned else doubts.false + 1
             # A second call might find its world changed, or change it.

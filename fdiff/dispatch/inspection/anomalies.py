@@ -24,7 +24,6 @@ from ...trace import Trace, TracedArray
 from ...transforms.apply_rules import entries_read, masks_of_arguments
 from .body_runs import IsBad
 from .inspector import Inspector
-from .partial_loops import Partial
 
 Values = list[Any]
 Mask = np.ndarray
@@ -83,7 +82,8 @@ def first_anomaly(inspector: Inspector, values: Values) -> Anomaly | None:
             reader[a] = i
     if not origins:
         return None
-    within = _within(inspector, values, origins[-1], _first_of_outputs, _gives_anomaly)
+    spoilt = lambda run, trips: any(not_finite(x).any() for x in run(trips) or ())  # noqa: E731 - a condition of one line
+    within = _within(inspector, values, origins[-1], _first_of_outputs, spoilt)
     return within or Anomaly(tape, values, bad[origins[-1]], _path(origins[-1], reader))
 
 
@@ -91,10 +91,6 @@ def _first_of_outputs(inspector: Inspector, values: Values) -> Anomaly | None:
     """What made the NaN or infinity in an output of a body; None where its inputs hold one."""
     finite = not any(not_finite(values[i]).any() for i in inspector.tape.inputs)
     return first_anomaly(inspector, values) if finite else None
-
-
-def _gives_anomaly(run: Partial, trips: int) -> bool:
-    return any(not_finite(x).any() for x in run(trips) or ())
 
 
 def first_made(
