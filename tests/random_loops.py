@@ -285,5 +285,6 @@ def program(random):
 
 
 def point(random):
-    """Three numbers that no constant of a program equals: comparisons have no ties."""
-    return np.array([random.randrange(20, 90) / 100 + 0.00317 for _ in range(3)])
+    """Three numbers, which differ, and no constant equals: comparisons have no ties."""
+    numbers = [random.randrange(20, 90) / 100 + 0.00317 for _ in range(3)]
+    return np.array([n + 0.0007 * k * (n in numbers[:k]) for k, n in enumerate(numbers)])
