@@ -283,7 +283,7 @@ def _loop_rows(variant: Variant) -> Iterator[tuple[str, str]]:
     for line, times, trips, calls, reason in variant.loops:
         what = f"{counted(trips, 'trip')} of {counted(calls, 'call')}"
         nodes = f"one node for {what}" if times == 1 else f"{times} nodes for up to {what}"
-        nodes += f", each on one of {reason}" if reason else ""
+        nodes += f", {reason}" if reason else ""
         yield show_line(line).strip(), nodes if times else f"unrolled: {reason}"
 
 

@@ -289,6 +289,15 @@ def test_loops_with_other_effects_are_left_to_python(f, monkeypatch):
     assert reasons == ({REFUSED[f]} if REFUSED[f] else set())
 
 
+def test_explain_says_why_a_loop_does_not_choose(monkeypatch):
+    counted(monkeypatch, choosing=True)
+    run = fdiff.jit(counts)
+    run(POINTS[0])
+    [(line, what)] = fdiff.explain(run, POINTS[0]).loops
+    assert line.endswith("for k in range(N):")
+    assert what.endswith(f"traced again where its branches differ: {REFUSED[counts]}")
+
+
 def test_numbers_of_python_are_numbers_behind_the_loop(monkeypatch):
     counted(monkeypatch)
     run = fdiff.jit(returns_a_number)

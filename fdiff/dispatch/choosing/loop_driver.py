@@ -8,11 +8,14 @@ from ...capture.sources.loop_functions import LoopNames
 from ...foreign_errors import environment_value
 from ...ops.entrywise.kink_marks import kink_search
 from ...trace import Trace
+from ...trace.looping.call_log import CallLog
+from ...trace.looping.periods import loop_behind
 from ...trace.trace_stack import stack
+from ...user_lines import user_line
 from .answers import Answers, Cells, value_of
 from .surroundings import Surroundings
 from .variables import RefusedLoopError, Variable, cells_of, check_cells
-from .ways import Ways
+from .ways import UNBRANCHED, Ways
 
 FEWEST = 40  # trips of a loop that is worth a node
 VISITS = 8  # times that a loop in another one becomes a node
@@ -44,6 +47,10 @@ class Driver:
             return _enter(trace, rows, names, body, cells)
         except RefusedLoopError as refusal:
             self.refusals[place] = str(refusal)
+            line = user_line() if str(refusal) != UNBRANCHED else None
+            if isinstance(trace.calls, CallLog) and line is not None:
+                why = f"traced again where its branches differ: {refusal}"
+                trace.calls.refusals[loop_behind(*line)] = why
             return None
 
 

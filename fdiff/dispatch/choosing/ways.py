@@ -20,6 +20,8 @@ from .answers import Cells, runs_of
 from .trip_numbers import check_condition, check_numbers
 from .variables import RefusedLoopError, Variable, WayRun, arrays_in, cells_of, check_memory
 
+UNBRANCHED = "it does not branch"
+
 
 class Ways:
     """All ways through the body of a loop, in a trace of their own.
@@ -42,7 +44,7 @@ class Ways:
         ]
         self.runs = [*runs_of(inner, self.index, self.inputs, body)]
         if not any(run.asked for run in self.runs):
-            raise RefusedLoopError("it does not branch")
+            raise RefusedLoopError(UNBRANCHED)
         settled = [v.settle(self.runs, k) for k, v in enumerate(variables)]
         self.settled = all(settled)
         self.carried = [(k, v, v.type) for k, v in enumerate(variables) if v.type is not None]
@@ -155,7 +157,9 @@ class Ways:
                 raise RefusedLoopError("a variable holds what it held before")
             trace.guards.expect(flag.id, value=True)
         if trace.calls is not None and (line := user_line()) is not None:
-            trace.calls.note(((line, 1, length, 1, f"{len(self.runs)} paths"),))
+            trace.calls.note(
+                ((line, 1, length, 1, f"each on one of {len(self.runs)} paths, which it chooses"),)
+            )
         values = [v.constant for v in self.variables]
         for (k, v, _), result in zip(self.carried, results, strict=False):
             values[k] = TracedArray(trace, result.id, result.type, scalar=v.scalar)

@@ -72,6 +72,7 @@ class CallLog(Scout):
         self.reasons: dict[Line | None, str] = {}  # why loops were not rolled, by where they begin
         self.branches = Branches()
         self.inner: list[tuple[Line, int, int, int, str]] = []  # loops of traces inside
+        self.refusals: dict[Line, str] = {}  # why loops do not choose their branches
 
     def close(self) -> None:
         """Let go of all handles: the handles of loops lead back here, in cycles."""
@@ -361,7 +362,7 @@ class CallLog(Scout):
 
     def loops(self) -> Loops:
         """The loops that became nodes, and why others did not."""
-        return all_loops(self.reasons, self.rolled, self.inner)
+        return all_loops(self.reasons, self.rolled, self.inner, self.refusals)
 
     def note(self, loops: Loops) -> None:
         """Add the loops of a trace inside."""

@@ -187,6 +187,16 @@ _loops: dict[int, tuple[CodeType, list[tuple[int, int]]]] = {}
 
 def loops_around(code: CodeType, at: int) -> list[int]:
     """Where the loops of the code begin that stand around an instruction."""
+    return [start for start, end in _loops_of(code) if start <= at <= end]
+
+
+def loop_behind(code: CodeType, at: int) -> Line:
+    """Where the first loop begins behind an instruction; its own place if there is none."""
+    return code, min([start for start, _ in _loops_of(code) if start > at], default=at)
+
+
+def _loops_of(code: CodeType) -> list[tuple[int, int]]:
+    """Where the loops of the code begin and end."""
     entry = _loops.get(id(code))
     if entry is None or entry[0] is not code:
         ends: dict[int, int] = {}
@@ -194,7 +204,7 @@ def loops_around(code: CodeType, at: int) -> list[int]:
             if "JUMP" in i.opname and isinstance(i.argval, int) and i.argval < i.offset:
                 ends[i.argval] = max(ends.get(i.argval, 0), i.offset)
         entry = keep(_loops, id(code), (code, [*ends.items()]), _MOST)
-    return [start for start, end in entry[1] if start <= at <= end]
+    return entry[1]
 
 
 def is_nested(calls: Iterable[LoggedCall]) -> bool:
