@@ -13,9 +13,11 @@ from ..traced_array import TracedArray
 from .asking import ask
 from .branch_starts import Branches
 from .branching import PATHS
+from .call_gates import entries
 from .checked_trips import MISMATCH, Frame
 from .converted_arrays import converted
 from .inner_frames import chain, turn
+from .late_handles import Outermost
 from .logged_calls import (
     IncomparableError,
     LoggedCall,
@@ -27,11 +29,11 @@ from .logged_calls import (
 )
 from .logged_loops import log_again
 from .loop_reports import all_loops
-from .outermost import Outermost
-from .periods import EARLIER, INNER, PERIODS, is_nested, loop_of, period_of, user_place
+from .periods import INNER, PERIODS, is_nested, loop_of, period_of, periods_before, user_place
 from .questions import Question
 from .replay import replayed
 from .scouting import LEARNING, Scout
+from .tails import Tails
 from .templates import LoopTemplate, UnrolledError
 from .trip_counts import trip_of
 
@@ -52,10 +54,9 @@ class CallLog(Scout):
     def __init__(self, trace: Recorder, fewest: int, fresh: int) -> None:
         super().__init__(fewest)
         self.trace, self.fresh = trace, fresh
-        self.depth = 0
         self.frame: Frame | None = None
         self.calls: dict[int, LoggedCall] = {}
-        self.count = 0
+        self.depth = self.count = 0
         self.seen: dict[object, list[int]] = {}
         self.runs: dict[int, int] = {}
         # By id of a handle: which call made it, which of its outs it is, and itself, kept alive.
@@ -70,13 +71,13 @@ class CallLog(Scout):
         self.spoiled = False
         self.pending = False  # whether a call is to be logged that comes behind the last one
         self.reasons: dict[Line | None, str] = {}  # why loops were not rolled, by where they begin
-        self.branches = Branches()
+        self.branches, self.tails = Branches(), Tails()
         self.inner: list[tuple[Line, int, int, int, str]] = []  # loops of traces inside
         self.refusals: dict[Line, str] = {}  # why loops do not choose their branches
 
     def close(self) -> None:
         """Let go of all handles: the handles of loops lead back here, in cycles."""
-        self.frame = None
+        self.frame = self.tails.last = None
         for frame in self.frames:
             frame.slots, frame.inits, frame.history, frame.rows = [], [], [], []
             if frame.values is not None:
@@ -103,10 +104,14 @@ class CallLog(Scout):
 
     def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
         """``fn(*args, **named)``, logged or compared with the call of a template."""
+        if self.tails.last is not None and fn in entries:
+            args = self.tails.joined(args)
         frame = self.frame
         if frame is not None:
             try:
                 out = frame.take(fn, args, named)
+                if out is MISMATCH and fn is entries[0]:
+                    out = self.tails.late(self, args)
             except BaseException as error:
                 self.break_off(error)
                 raise
@@ -138,6 +143,8 @@ class CallLog(Scout):
 
     def learn(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
         """Make a call, and log it."""
+        if fn is entries[0] and self.awake and (tail := self.tails.made(self, args)) is not None:
+            return tail
         call = LoggedCall()
         call.handles, call.values = [], []
         try:
@@ -148,6 +155,7 @@ class CallLog(Scout):
                 self.passing = not isinstance(fn, FunctionType)  # NumPy comes back to the gate
                 return fn(*args, **named)
             return self.run(fn, args, named)
+        self.tails.note_use(call.handles)
         call.fn = fn
         call.stand_at(user_place())
         call.key = fn, call.shape, call.place
@@ -164,14 +172,19 @@ class CallLog(Scout):
         if not self.awake:
             self.was_no_door(call.place)
             return self.run(fn, args, named)
-        before = self._asked()
+        guards = self.trace.guards
+        before = len(guards.expected), len(guards.pinned)  # values that Python has asked for
         out = self.run(fn, args, named)
         try:
             note_result(call, out, args, named)
         except IncomparableError:
             self.spoiled = True
         call.writes = written(self.writes, call.handles)
-        if self.spoiled or before != self._asked() or not self.is_fresh(call):
+        if (
+            self.spoiled
+            or before != (len(guards.expected), len(guards.pinned))
+            or not self.is_fresh(call)
+        ):
             self.forget()
         else:
             self.append(call)
@@ -194,11 +207,6 @@ class CallLog(Scout):
             return fn(*args, **named)
         finally:
             self.depth -= 1
-
-    def _asked(self) -> tuple[int, int]:
-        """How many values Python has asked for."""
-        guards = self.trace.guards
-        return len(guards.expected), len(guards.pinned)
 
     def append(self, call: LoggedCall) -> None:
         """Log a call that was made."""
@@ -259,7 +267,7 @@ class CallLog(Scout):
         key = calls[0].key
         if self.refused.get(key, 0) >= REFUSALS or key in self.branches.blocked:
             return False
-        before, *earlier = self._periods_before(p, first)
+        before, *earlier = periods_before(self.calls, p, first, self.runs[p] // p)
         try:
             period = period_of(calls, before, first, self.made, self.varying, earlier)
             if period is None:
@@ -288,12 +296,6 @@ class CallLog(Scout):
             self.templates[key] = template
         self.frame = frame
         return True
-
-    def _periods_before(self, p: int, first: int) -> list[list[LoggedCall]]:
-        """The equal periods before the one that begins with a call, the last one first."""
-        count = min(self.runs[p] // p, 1 + EARLIER)
-        starts = [first - n * p for n in range(1, count + 1)]
-        return [[self.calls[at + k] for k in range(p)] for at in starts]
 
     def forget(self) -> None:
         """Begin anew: what comes between two calls cannot be compared."""
@@ -378,8 +380,7 @@ class CallLog(Scout):
 
     def is_checked(self, handle: TracedArray) -> bool:
         """Whether a handle has no node, since it was made in a trip that is checked."""
-        link = handle.link
-        return self.frame is not None and self.frame in chain(getattr(link, "frame", None))
+        return self.frame is not None and self.frame in chain(getattr(handle.link, "frame", None))
 
     def is_asked(self) -> bool:
         """Whether a question is the call that is due."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..array_links import LateLink, ViewLink
 from ..recorder import Handle, Link, Recorder
+from ..trace_stack import stack
 from ..traced_array import TracedArray
 
 
@@ -89,3 +90,19 @@ def viewed_again(
         view.link = ViewLink(handle, primitive, params, handle.node, fixed=fixed, part=part)
         handle = view
     return handle
+
+
+class Outermost:
+    """A context in which a trace is the innermost one, whatever runs inside of it."""
+
+    def __init__(self, trace: Recorder) -> None:
+        self.trace = trace
+
+    def __enter__(self) -> None:
+        self.traces = stack.traces
+        builder = self.trace.builder  # where gradients are off, another object has it
+        place = [trace.builder is builder for trace in self.traces].index(True)
+        stack.traces = [*self.traces[:place], self.trace]
+
+    def __exit__(self, *_: object) -> None:
+        stack.traces = self.traces

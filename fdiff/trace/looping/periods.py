@@ -138,6 +138,14 @@ def period_of(
     return Period(references, vary)
 
 
+def periods_before(
+    calls: Mapping[int, LoggedCall], p: int, first: int, equal: int
+) -> list[list[LoggedCall]]:
+    """The `equal` periods before the one that begins with a call, or some; the last one first."""
+    starts = [first - n * p for n in range(1, min(equal, 1 + EARLIER) + 1)]
+    return [[calls[at + k] for k in range(p)] for at in starts]
+
+
 def _varies(earlier: Any, value: Any) -> bool:
     return may_vary(earlier, value) and not same(earlier, value)
 

@@ -1,0 +1,111 @@
+"""Slices whose length changes from trip to trip, of which entries or windows are taken.
+
+``x[k:][a:b]`` is logged and compared as ``x[k + a:k + b]``, and ``x[k:][i]`` as ``x[k + i]``. The
+slice itself, a *tail*, is no call of the log. While calls are compared, it is a late view.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arraytype import ArrayType
+from ..recorder import Handle
+from ..traced_array import TracedArray
+from .call_gates import entries
+from .checked_trips import MISMATCH
+from .late_handles import LateView
+from .periods import Place, user_place
+from .trip_checks import become
+
+
+class TailLink(LateView):
+    """The handle is a tail, to be taken of its array by the slice that was given."""
+
+    __slots__ = ()
+
+    def settle(self, handle: Handle) -> None:
+        log = self.frame.log
+        log.leave(self.frame)
+        if handle.link is self:
+            with log.outermost():
+                become(handle, log.run(entries[0], self.given, {}))
+
+
+class Tails:
+    """The tails of the user's code in one trace: the places where they begin elsewhere each time.
+
+    `last` is the last one, with its array, where it begins there, and its place.
+    """
+
+    def __init__(self) -> None:
+        self.starts: dict[Place, int] = {}
+        self.varying: set[Place] = set()
+        self.never: set[Place] = set()  # where tails were used otherwise
+        self.last: tuple[TracedArray, TracedArray, int, Place] | None = None
+
+    def joined(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of a call by key: of the array itself if they are of its last tail."""
+        if self.last is None or args[0] is not self.last[0]:
+            return args
+        tail, array, start, _ = self.last
+        key = _joined(start, tail.shape[0], args[1])
+        return args if key is None else (array, key, *args[2:])
+
+    def made(self, log: Any, args: tuple[Any, ...]) -> TracedArray | None:
+        """The tail that a call which is logged takes; None if it takes none."""
+        if not _is_tail(args):
+            return None
+        place, start = user_place(), args[1].start
+        if place not in self.varying:
+            if place in self.never or self.starts.setdefault(place, start) == start:
+                return None
+            self.varying.add(place)
+        tail: TracedArray = log.run(entries[0], args, {})
+        self.last = tail, args[0], start, place
+        return tail
+
+    def late(self, log: Any, args: tuple[Any, ...]) -> object:
+        """The tail that a call which is compared takes; MISMATCH if it takes none."""
+        if not self.varying or not _is_tail(args) or args[0].home is not log.trace:
+            return MISMATCH
+        place, (array, key) = user_place(), args
+        if place not in self.varying:
+            return MISMATCH
+        rows, *rest = array.type.shape
+        tail = TracedArray(log.trace, -1, ArrayType((rows - key.start, *rest), array.type.dtype))
+        tail.link = TailLink(log.frame.trip, None, args)
+        self.last = tail, array, key.start, place
+        return tail
+
+    def note_use(self, handles: list[TracedArray]) -> None:
+        """Note where a tail is no array by whose key something is taken."""
+        if self.last is not None and any(h is self.last[0] for h in handles):
+            self.varying.discard(self.last[3])
+            self.never.add(self.last[3])
+
+
+def _is_tail(args: tuple[Any, ...]) -> bool:
+    array, key = args
+    return (
+        key.__class__ is slice
+        and key.start.__class__ is int
+        and key.stop is key.step is None
+        and array.type.ndim > 0
+        and 0 <= key.start <= array.type.shape[0]
+    )
+
+
+def _joined(start: int, length: int, key: Any) -> Any:
+    """A key of a tail as a key of its array; None where that cannot be told."""
+    first, *rest = key if key.__class__ is tuple and key else (key,)
+    if first.__class__ is int and 0 <= first < length:
+        first = start + first
+    elif first.__class__ is slice and first.stop.__class__ is int and 0 <= first.stop <= length:
+        begin = 0 if first.start is None else first.start
+        step = 1 if first.step is None else first.step
+        if begin.__class__ is not int or step.__class__ is not int or begin < 0 or step < 1:
+            return None
+        first = slice(start + begin, start + first.stop, first.step)
+    else:
+        return None
+    return (first, *rest) if key.__class__ is tuple else first
