@@ -6,6 +6,7 @@ from pathlib import Path
 
 import loop_memory
 import loop_stores
+import loop_tails
 import loop_traps
 import numpy as np
 import public_loops
@@ -20,9 +21,11 @@ POINT = np.array([0.6371, 0.4853, 0.7139])
 LOOKS_AT_VALUES = {"adaptive_euler"}
 SHAPES_CHANGE = {
     "american_option", "option_tree", "slices_that_shrink", "table_grows_by_concatenation",
+    "whole_tails_beside_entries",
 }  # fmt: skip
 SHORT = {"successive_over_relaxation", "zero_trips"}
 NOT_YET = {
+    "tail_of_the_trip_before", "tails_from_the_end", "two_tails_in_turn",
     "buffer_made_on_one_path", "local_array_given_back", "particles_of_a_filter", "planets",
     "copied_by_reshape", "reshaped_memory", "stored_by_a_view_alone", "view_kept_of_each_trip",
     "views_that_overlap",
@@ -45,6 +48,7 @@ UNROLLED = LOOKS_AT_VALUES | SHAPES_CHANGE | SHORT | NOT_YET
         (loop_stores, 19),
         (written_loops, 28),
         (loop_memory, 15),
+        (loop_tails, 13),
     ],
 )
 def test_what_is_rolled(module, least, monkeypatch):
