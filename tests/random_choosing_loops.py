@@ -217,7 +217,7 @@ def failure(text, seed, tolerance=1e-8):
         try:
             plain = [parts(f(x.copy())) for x in points]
             slopes = [exact(text, "total", x)[0][1] for x in points]
-        except (TypeError, ValueError, IndexError, ZeroDivisionError, NameError):
+        except (ArithmeticError, IndexError, NameError, TypeError, ValueError):
             return None
         if not max(np.max(np.abs(part)) for y in (*plain, slopes) for part in y) < 1e4:
             return None
