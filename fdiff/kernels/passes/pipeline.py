@@ -139,7 +139,7 @@ FOR_CPU: tuple[Pass, ...] = (
     Pass(
         "split_long_loops", "loops", split_long_loops,
         needs="the dtypes of all values",
-        leaves="no loop body has much more than 1,000 statements; repeated pieces are alike",
+        leaves="no loop body has much more than 3,000 statements; pieces of one text are alike",
     ),
 )  # fmt: skip
 FOR_CUDA: tuple[Pass, ...] = (

@@ -3,9 +3,8 @@
 LLVM's time for a loop grows faster than the square of its length. The pieces run one after another
 for a tile of a few rows. Values that later pieces need are spilled to memory, which stays in the
 cache, or loaded again. Unrolled programs repeat themselves, and equal pieces are compiled once: so
-cuts are made where the statements that follow occur most often. In a long program shorter loops are
-cut, too, where they repeat themselves and few values have to be spilled. Legality: K. Kennedy and
-K. S. McKinley, Loop distribution with arbitrary control flow, Supercomputing 1990.
+cuts are made where the statements that follow occur most often. Legality: K. Kennedy and K. S.
+McKinley, Loop distribution with arbitrary control flow, Supercomputing 1990.
 """
 
 from __future__ import annotations
@@ -31,22 +30,16 @@ from ...ir.loops import (
     Temporary,
     TileLoop,
 )
-from .repeated_lines import bounds_of_repeats
 from .row_dependence import finalisation, initialisation, restricted_to_tile, rowwise
 from .separable_statements import SeparableStatements
 
 # Measured in docs/decisions/long-kernels-are-outlined.md. Sizes of loops and pieces in statements:
-LONGEST_BODY = 1000  # a loop up to here stays whole: it runs faster than its pieces
-SHORTEST_BODY = 160  # a loop up to here stays whole in long programs, too: it compiles fast
+LONGEST_BODY = 3000  # a loop up to here stays whole: it runs faster than its pieces
 SHORTEST_PIECE = 120  # the least that is worth loads, spills and a loop of its own
 USUAL_PIECE = 240  # of cuts before equal code, the one nearest to this is taken
 LONGEST_PIECE = 400  # LLVM's time for a loop grows faster than the square of this
 _COMPARED = 12  # the statements after a cut that must be equal to count as the same code
-FEW_VALUES = 2  # a cut is cheap if no more values than these are spilled
-# Rows of a tile: what all cuts of a long body spill has to stay in the cache. Cheap cuts spill so
-# little that tiles may be larger, and loops over a tile begin less often.
-SMALL_TILE = "64"
-LARGE_TILE = "256"
+ROWS = "64"  # of a tile: what all cuts of a body spill has to stay in the cache
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -54,11 +47,8 @@ def split_long_loops(program: LoopProgram) -> LoopProgram:
     """The program with loops around thousands of statements cut into several."""
     items: list[Item] = []
     spill_buffers: list[Temporary] = []
-    long = (
-        sum(len(item.statements) for item in program.items if isinstance(item, Nest)) > LONGEST_BODY
-    )
     for item in program.items:
-        pieces = _pieces(item, program.dtypes, long=long) if isinstance(item, Nest) else None
+        pieces = _pieces(item, program.dtypes) if isinstance(item, Nest) else None
         items += pieces.items() if pieces is not None else [item]
         spill_buffers += pieces.spill_buffers if pieces is not None else []
     if all(map(is_, items, program.items)):
@@ -66,39 +56,22 @@ def split_long_loops(program: LoopProgram) -> LoopProgram:
     return replace(program, items=tuple(items), temporaries=(*program.temporaries, *spill_buffers))
 
 
-def _pieces(nest: Nest, dtypes: Mapping[str, str], *, long: bool) -> _Pieces | None:
-    """The pieces of a nest, in a program that is `long` or not; None if it is not cut."""
-    count = len(nest.statements)
-    if (
-        nest.excluded
-        or nest.ranges
-        or nest.branches
-        or count <= (SHORTEST_BODY if long else LONGEST_BODY)
-    ):
+def _pieces(nest: Nest, dtypes: Mapping[str, str]) -> _Pieces | None:
+    """The pieces of a nest; None if it is not cut."""
+    whole = nest.excluded or nest.ranges or nest.branches
+    if whole or len(nest.statements) <= LONGEST_BODY:
         return None
     if nest.domain and not rowwise(nest, nest.domain[0]):
         return None
-    if count > LONGEST_BODY:
-        return _Pieces(nest, dtypes)
-    pieces = _Pieces(nest, dtypes, LARGE_TILE) if nest.domain else None
-    return pieces if pieces is not None and len(pieces.bounds) > 2 else None
+    return _Pieces(nest, dtypes)
 
 
 class _Pieces(SeparableStatements):
-    """A nest and where it is cut; the pieces run for tiles of so many `rows`."""
+    """A nest and where it is cut; the pieces run for tiles of rows."""
 
-    def __init__(self, nest: Nest, dtypes: Mapping[str, str], rows: str = SMALL_TILE) -> None:
+    def __init__(self, nest: Nest, dtypes: Mapping[str, str]) -> None:
         super().__init__(nest, dtypes)
-        self.rows = rows
         self.spill_buffers: list[Temporary] = []
-
-    @cached_property
-    def cheap_cuts(self) -> list[bool]:
-        """Positions where a cut is legal and spills few values."""
-        return [
-            n <= FEW_VALUES and not inseparable
-            for n, inseparable in zip(self.crossing, self.inseparable, strict=True)
-        ]
 
     # --- where it is cut ----------------------------------------------------------------------
 
@@ -122,16 +95,7 @@ class _Pieces(SeparableStatements):
 
     @cached_property
     def bounds(self) -> list[int]:
-        """Where the pieces begin, and where the last one ends."""
-        few = len(self.lines) <= LONGEST_BODY
-        return self._without_empty_pieces(
-            bounds_of_repeats(self.shapes, self.cheap_cuts)
-            if few
-            else self._cuts_before_frequent_code()
-        )
-
-    def _cuts_before_frequent_code(self) -> list[int]:
-        """Cuts before the statements that occur most often."""
+        """Where pieces begin, before code that occurs most often, and where the last one ends."""
         shapes, end = self.shapes, len(self.lines)
         following = [tuple(shapes[k : k + _COMPARED]) for k in range(end)]
         frequency = Counter(following)
@@ -153,16 +117,6 @@ class _Pieces(SeparableStatements):
             )  # fmt: skip
             out.append(best)
         return [*out, end] if out[-1] < end else out
-
-    def _without_empty_pieces(self, bounds: list[int]) -> list[int]:
-        """The bounds without pieces that have nothing in the innermost loop."""
-        rank = len(self.nest.domain)
-        inner = [not s.target or self.depth[s.target] == rank for s in self.lines]
-        out = bounds[:1]
-        for begin, end in pairwise(bounds):
-            if any(inner[max(begin, out[-1]) : end]):
-                out.append(end)
-        return [*out[:-1], bounds[-1]]
 
     # --- the pieces ---------------------------------------------------------------------------
 
@@ -192,7 +146,7 @@ class _Pieces(SeparableStatements):
         invariant = tuple(s for k, s in enumerate(self.lines) if k in self.invariant)
         before = [Nest((), invariant, (), "for all rows")] if invariant else []
         inside = tuple(restricted_to_tile(piece, {}) for piece in self.nests())
-        blocks = TileLoop(self.nest.domain[0], self.rows, inside)
+        blocks = TileLoop(self.nest.domain[0], ROWS, inside)
         return [*before, *initialisation(self.nest), blocks, *finalisation(self.nest)]
 
     @cached_property
@@ -228,6 +182,6 @@ class _Pieces(SeparableStatements):
 
     def _spill_access(self, name: str) -> Access:
         """The entry to which a value is spilled."""
-        dims = (self.rows, *self.nest.domain[1 : self.depth[name]])
+        dims = (ROWS, *self.nest.domain[1 : self.depth[name]])
         index = (Axis(0, "1", f"-{BEGIN}"), *(Axis(k) for k in range(1, len(dims))))
         return Access(Buffer(f"h{name}"), dims, index)

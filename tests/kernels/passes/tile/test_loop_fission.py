@@ -13,7 +13,7 @@ from fdiff.kernels.codegen import kernel, outlining
 from fdiff.kernels.llvm import machine
 from fdiff.kernels.llvm.machine import Loaded, object_code, optimised
 from fdiff.kernels.llvm.text_to_module import module_of
-from fdiff.kernels.passes.tile import loop_fission, repeated_lines
+from fdiff.kernels.passes.tile import loop_fission
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -38,7 +38,7 @@ def short(monkeypatch, request):
                 "SHORTEST_PIECE": n,
                 "USUAL_PIECE": n,
                 "LONGEST_PIECE": 2 * n - 1,
-                "SMALL_TILE": "3",
+                "ROWS": "3",
             },
         ),
     ):
@@ -163,43 +163,12 @@ def test_what_repeats_is_compiled_once(case):
 
 @pytest.mark.parametrize("shape", [(3,), (14,), (700,), (300, 2), (5, 300)])
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
-def test_terms_that_stand_side_by_side_are_pieces_that_are_alike(shape, dtype):
+def test_terms_of_all_steps_stand_side_by_side(shape, dtype):
     """The gradient with respect to weights is a sum of terms, one of each step."""
     f = relay(60)
     arrays = [normal(*n).astype(dtype) / 3 for n in (shape, shape, (60, *shape))]
     _, pulled, given = with_gradient(f, *arrays)
-    source = agree(pulled, given, 1e-11 if dtype == "f8" else 1e-4)
-    assert f"block = {loop_fission.LARGE_TILE}\n" in source
-    longest = max(len(one.splitlines()) for one in source.split("def ")[1:-1])
-    assert longest < 200
-
-
-@pytest.mark.parametrize("before", [0, 4])
-@pytest.mark.parametrize("period", [1, 3, 7, 40])
-def test_turns_are_cut_into_equal_pieces(before, period):
-    """The rest comes first, so that no piece but the first and the last is unlike the others."""
-    end = before + 161 * period
-    shapes = [*range(-before, 0), *(list(range(1, period + 1)) * 161), 100]
-    bounds = repeated_lines.bounds_of_repeats(shapes, [True] * len(shapes))
-    sizes = set(np.diff(bounds[1:-1]))
-    assert bounds[0] == 0
-    assert bounds[-2:] == [end, end + 1]
-    assert len(sizes) == 1
-    assert sizes.pop() % period == 0
-
-
-def test_pieces_begin_where_they_may():
-    shapes = [1, 2, 3] * 60
-    free = [k % 3 == 2 for k in range(180)]
-    bounds = repeated_lines.bounds_of_repeats(shapes, free)
-    assert len(bounds) > 3
-    assert all(free[k] for k in bounds[1:-1])
-    assert repeated_lines.bounds_of_repeats(shapes, [False] * 180) == [0, 180]
-
-
-def test_what_does_not_repeat_or_is_short_stays_whole():
-    assert repeated_lines.bounds_of_repeats(range(900), [True] * 900) == [0, 900]
-    assert repeated_lines.bounds_of_repeats([1, 2] * 20, [True] * 40) == [0, 40]
+    agree(pulled, given, 1e-11 if dtype == "f8" else 1e-4)
 
 
 def test_the_same_functions_serve_all_layers_of_a_short_kernel_too(short):
