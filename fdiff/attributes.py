@@ -32,5 +32,5 @@ class cached_property(Generic[T]):  # noqa: N801 - as in functools
     def __get__(self, instance: object, owner: type) -> Self | T:
         if instance is None:
             return self
-        found = instance.__dict__[self._name] = self._function(instance)
-        return found
+        value = instance.__dict__[self._name] = self._function(instance)
+        return value

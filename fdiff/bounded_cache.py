@@ -70,7 +70,11 @@ class WeakValues(Generic[K, V]):
 
     def values(self) -> list[V]:
         """Those that live."""
-        return [value for one in [*self._references.values()] if (value := one()) is not None]
+        return [
+            value
+            for reference in [*self._references.values()]
+            if (value := reference()) is not None
+        ]
 
     def clear(self) -> None:
         """Forget all."""

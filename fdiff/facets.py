@@ -49,7 +49,7 @@ class Kink(NamedTuple):
     """
 
     point: str
-    mask: Callable[..., object]
+    mask: Callable[..., Any]
     jumps: bool = False  # whether the value itself jumps there, not its slope alone
 
 
@@ -112,9 +112,9 @@ class Rules(NamedTuple):
 
     infer: Callable[..., tuple[ArrayType, ...]]
     evaluate: Callable[..., object]
-    jvp: Callable[..., Sequence[object]] | None = None
-    vjp: Callable[..., Sequence[object]] | None = None
-    batch: Callable[..., Sequence[object]] | None = None
+    jvp: Callable[..., Sequence[Any]] | None = None  # traced arrays, and what the class says
+    vjp: Callable[..., Sequence[Any]] | None = None
+    batch: Callable[..., Sequence[Any]] | None = None
     overwrite: Callable[..., object] | None = None
     kink: Kink | None = None
     flat: bool = False  # carries no derivative, whatever its argument
@@ -155,7 +155,7 @@ class Structure(NamedTuple):
     put: Callable[..., object] | None = None
     layout: LayoutRule = _C_ORDER
     axis_map: Callable[..., AxisMap | None] | None = None
-    masks: Callable[..., Sequence[object]] | None = None
+    masks: Callable[..., Sequence[Any]] | None = None
     terms: Callable[..., list[Any]] | None = None
     sparsity: Callable[..., Sequence[np.ndarray | None]] | None = None
     provenance: Callable[..., tuple[int, list[int]] | None] | None = None

@@ -51,9 +51,9 @@ class Interpreter:
                 function = primitive.rules.overwrite
             if params:
                 key = function, id(params)
-                if (found := bound.get(key)) is None:
-                    found = bound[key] = partial(function, **dict(params))
-                function = found
+                if (step := bound.get(key)) is None:
+                    step = bound[key] = partial(function, **dict(params))
+                function = step
             self.steps.append((function, i, args, dies.get(i, ())))
 
     def __call__(self, *arrays: np.ndarray) -> list[object]:

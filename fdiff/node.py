@@ -127,14 +127,14 @@ _MOST = 1 << 13  # type rules whose answers are remembered
 _inferred: dict[tuple[object, ...], Types] = {}
 
 
-def infer(primitive: Primitive, params: Params, given: Sequence[Types]) -> Types:
+def infer(primitive: Primitive, params: Params, operand_types: Sequence[Types]) -> Types:
     """Types of the outputs of a node, from the types of the outputs of each argument."""
     if primitive is CONSTANT:  # not remembered: the answer would keep the array
         return primitive.rules.infer(**dict(params))
-    key = (primitive, params, *given)
+    key = (primitive, params, *operand_types)
     types = _inferred.get(key)
     if types is None:
-        args = given if primitive is ITEM else [outs[0] for outs in given]
+        args = operand_types if primitive is ITEM else [outs[0] for outs in operand_types]
         types = primitive.rules.infer(*args, **dict(params))
         if (axes := max([len(t.shape) for t in types], default=0)) > MOST_AXES:
             words = f"maximum supported dimension for an ndarray is currently {MOST_AXES}"
@@ -168,13 +168,13 @@ def _fault(nodes: Sequence[Node], i: int, node: Node) -> str:
     for a in args:
         if not 0 <= a < i:
             return "reads a later node"
-    given = [nodes[a][3] for a in args]
+    operand_types = [nodes[a][3] for a in args]
     if primitive is ITEM:
-        if len(given[0]) == 1:
+        if len(operand_types[0]) == 1:
             return "projects a single output"
     else:
-        for outs in given:
+        for outs in operand_types:
             if len(outs) != 1:
                 return "reads several outputs without `item`"
-    inferred = infer(primitive, params, given)
+    inferred = infer(primitive, params, operand_types)
     return "" if inferred == types else f"has types {types}, inferred {inferred}"

@@ -136,26 +136,26 @@ def load_tables(*modules: str) -> bool:
 
     Returns whether there were any.
     """
-    found = [
+    names = [
         name
         for name in modules or tuple(LAZY_TABLES)
         if name in LAZY_TABLES and name in sys.modules
     ]
-    for name in found:
+    for name in names:
         if (load := LAZY_TABLES.get(name)) is not None:
             with no_fork:
                 load()
             LAZY_TABLES.pop(name, None)
-    return bool(found)
+    return bool(names)
 
 
 def handler_of(function: Callable[..., object]) -> Callable[..., object] | None:
     """What computes a function of NumPy on traced arrays; None if nothing does."""
-    found = FUNCTIONS.get(function)
-    if found is None and LAZY_TABLES:
+    handler = FUNCTIONS.get(function)
+    if handler is None and LAZY_TABLES:
         load_tables(".".join(str(function.__module__).split(".")[:2]))
-        found = FUNCTIONS.get(function)
-    return found
+        handler = FUNCTIONS.get(function)
+    return handler
 
 
 def register(primitive: Primitive) -> Primitive:

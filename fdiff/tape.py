@@ -213,8 +213,8 @@ class Builder:
             nodes.append(new_node(Node, (primitive, args, params, types)))
             if line is not None:
                 self.lines[node_id] = (line,)
-        elif line is not None and line not in (known := self.lines.get(node_id, ())):
-            self.lines[node_id] = with_line(known, line)
+        elif line is not None and line not in (lines_of_node := self.lines.get(node_id, ())):
+            self.lines[node_id] = with_line(lines_of_node, line)
         return node_id
 
     def infer(self, primitive: Primitive, args: tuple[int, ...], params: Params) -> Types:

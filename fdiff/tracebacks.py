@@ -133,14 +133,14 @@ def trim(error: BaseException, name: str = "", f: object = None) -> None:
         return
     own = error.__traceback__
     seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        one.__traceback__ = _of_others(one.__traceback__)
-        context = one.__context__
-        if one.__cause__ is None and context is not None and not _of_others(context.__traceback__):
-            one.__suppress_context__ = True  # it began and ended in fdiff, or in NumPy below it
-        one = one.__cause__ or (None if one.__suppress_context__ else context)
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        link.__traceback__ = _of_others(link.__traceback__)
+        context = link.__context__
+        if link.__cause__ is None and context is not None and not _of_others(context.__traceback__):
+            link.__suppress_context__ = True  # it began and ended in fdiff, or in NumPy below it
+        link = link.__cause__ or (None if link.__suppress_context__ else context)
     if own is not None:
         rest = error.__traceback__
         error.__traceback__ = TracebackType(rest, own.tb_frame, own.tb_lasti, own.tb_lineno or 1)
@@ -190,11 +190,13 @@ def _refused_arguments(error: BaseException) -> bool:
 
 def _show_parameters(error: BaseException, function: Callable[..., object], call: str) -> None:
     """Add the public call, the user's line, and which arguments there are."""
-    given = inspect.signature(function)
-    plain = [p.replace(annotation=p.empty) for p in given.parameters.values() if p.name != "self"]
-    shown = given.replace(parameters=plain, return_annotation=given.empty)
+    signature = inspect.signature(function)
+    plain = [
+        p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"
+    ]
+    shown = signature.replace(parameters=plain, return_annotation=signature.empty)
     way = f"It is called as {function.__name__}{shown}."
-    if str(given.return_annotation).startswith("Prepared"):
+    if str(signature.return_annotation).startswith("Prepared"):
         way += f" Arguments of `f` go to its result: {function.__name__}(f)(x, data)."
     error.add_note(message(call, f"{_FACT}:", way, user_line(2)))
 
@@ -233,8 +235,8 @@ def line_of(function: object) -> tuple[str, int] | None:
 
 def name_of(function: object) -> str:
     """The name of a function of the user; for an object, the name of its class."""
-    found = _unbound(function)
-    return getattr(found, "__name__", type(found).__name__)
+    plain_function = _unbound(function)
+    return getattr(plain_function, "__name__", type(plain_function).__name__)
 
 
 def _unbound(function: object) -> object:

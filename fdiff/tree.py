@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from types import NoneType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from .errors import UNNAMED, InputError, failure, shown, unbounded
 from .foreign_errors import not_foreign
@@ -28,6 +28,7 @@ class Spec(NamedTuple):
         return 1 if self.kind is None else sum(c.leaves for c in self.children)
 
 
+Tree = TypeVar("Tree")
 LEAF = Spec(None)
 MOST_LEVELS = 200  # of containers inside each other: far from where Python's recursion ends
 Flatten = Callable[[Any], tuple[Sequence[object], object]]  # children, and what else there is
@@ -89,9 +90,10 @@ def node_parts(tree: object) -> tuple[tuple[object, ...], Sequence[object]] | No
     """Keys (of dicts and dataclasses) and children of an inner node; None for a leaf."""
     kind = _kind(tree)
     if kind is tuple or kind is list:
-        return (), tree  # type: ignore[return-value] - its class was looked at
+        return (), cast("Sequence[object]", tree)
     if kind is dict or kind is OrderedDict:
-        return tuple(tree), list(tree.values())  # type: ignore[arg-type,union-attr] - its class was looked at
+        mapping = cast("dict[object, object]", tree)
+        return tuple(mapping), list(mapping.values())
     if kind in _registered:
         return _registered_parts(kind, tree)
     if isinstance(tree, tuple) and hasattr(kind, "_fields"):
@@ -135,6 +137,13 @@ def _flatten(tree: object, leaves: list[object], around: list[int]) -> Spec:
 def unflatten(spec: Spec, leaves: Sequence[object]) -> object:
     """The tree of that spec with these leaves."""
     return _build(spec, iter(leaves))
+
+
+def unflatten_call(
+    spec: Spec, leaves: Sequence[object]
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """The arguments and the keyword arguments of a call, which were flattened as a pair."""
+    return cast("tuple[tuple[object, ...], dict[str, object]]", unflatten(spec, leaves))
 
 
 def _build(spec: Spec, leaves: Iterator[object]) -> object:
@@ -182,10 +191,10 @@ def paths(spec: Spec, stem: str = "") -> list[str]:
     return [path for name, child in pairs for path in paths(child, stem + written.format(name))]
 
 
-def map_leaves(function: Callable[[object], object], tree: object) -> object:
+def map_leaves(function: Callable[[object], object], tree: Tree) -> Tree:
     """The same tree with every leaf replaced."""
     leaves, spec = flatten(tree)
-    return unflatten(spec, [function(leaf) for leaf in leaves])
+    return cast("Tree", unflatten(spec, [function(leaf) for leaf in leaves]))
 
 
 def joined(tree: object, other: object, join: Callable[[object, object], object]) -> object:

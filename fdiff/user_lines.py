@@ -60,18 +60,18 @@ def numbered(line: Line) -> tuple[str, int]:
     return (where, at) if isinstance(where, str) else (where.co_filename, _number(where, at))
 
 
-def with_line(known: tuple[Line, ...], line: Line) -> tuple[Line, ...]:
+def with_line(lines: tuple[Line, ...], line: Line) -> tuple[Line, ...]:
     """`known` and one more line, whose instruction is not among them, if it is another.
 
     A few are told apart by their instructions, of which text made by programs may have thousands
     on one line; more of them by their numbers.
     """
-    if len(known) >= _FEW:
-        if not isinstance(known[-1][0], str):
-            known = tuple(dict.fromkeys(map(numbered, known)))
-        if (line := numbered(line)) in known:
-            return known
-    return (*known, line)
+    if len(lines) >= _FEW:
+        if not isinstance(lines[-1][0], str):
+            lines = tuple(dict.fromkeys(map(numbered, lines)))
+        if (line := numbered(line)) in lines:
+            return lines
+    return (*lines, line)
 
 
 class _LineTable(NamedTuple):
@@ -89,29 +89,29 @@ _FEW = 8  # lines of one node that are not looked up yet
 
 def _number(code: CodeType, at: int) -> int:
     """The line of an instruction; the table of the code is read once, however many are asked."""
-    known = _lines.get(id(code))
-    if known is None or known.code is not code:
+    lines = _lines.get(id(code))
+    if lines is None or lines.code is not code:
         table = [(-1, code.co_firstlineno)]  # code that was made by hand may have no other
         table += [(start, line) for start, _, line in code.co_lines() if line is not None]
         starts, numbers = [s for s, _ in table], [n for _, n in table]
-        known = keep(_lines, id(code), _LineTable(code, starts, numbers), _MOST_LINES)
-    return known.lines[bisect_right(known.starts, at) - 1]
+        lines = keep(_lines, id(code), _LineTable(code, starts, numbers), _MOST_LINES)
+    return lines.lines[bisect_right(lines.starts, at) - 1]
 
 
 def scipy_call() -> str | None:
     """The function of SciPy that the user called and that is running now, or None."""
-    frame, found, inside = sys._getframe(1), None, False
+    frame, call, inside = sys._getframe(1), None, False
     while frame is not None and is_internal(frame.f_code.co_filename):
         code, module = frame.f_code, str(frame.f_globals.get("__name__"))
         if module.startswith("scipy.") and not is_own(code.co_filename):  # see `entry_points.py`
             inside = True
             if "<locals>" not in code.co_qualname and not module.startswith("scipy._lib."):
-                found = module, code.co_qualname  # what decorates it has no name that users know
+                call = module, code.co_qualname  # what decorates it has no name that users know
         frame = frame.f_back
-    if found is None:
+    if call is None:
         return "a function of scipy" if inside else None
-    module = [p for p in found[0].split(".") if not p.startswith("_")]
-    return ".".join((*module, found[1]))
+    module = [p for p in call[0].split(".") if not p.startswith("_")]
+    return ".".join((*module, call[1]))
 
 
 def within_scipy() -> bool:
@@ -138,13 +138,13 @@ def is_internal(name: str) -> bool:
 
 def line_in(traceback: TracebackType | None) -> Line | None:
     """As `user_line`, of an exception that has been raised: file and number of the line."""
-    found = None
+    place = None
     while traceback is not None:
         name = traceback.tb_frame.f_code.co_filename
         if not is_internal(name):
-            found = name, traceback.tb_lineno or 1  # an instruction may have no line
+            place = name, traceback.tb_lineno or 1  # an instruction may have no line
         traceback = traceback.tb_next
-    return found
+    return place
 
 
 def printable(text: str) -> str:
@@ -197,8 +197,8 @@ def cell_label(name: str) -> str:
     number = getattr(compiler, "_filename_map", {}).get(name)
     if number is None and name in _sent_cells:
         return _sent_cells[name]
-    if number is None and (found := _CELL.search(name)):
-        number = found[1] or ""
+    if number is None and (match := _CELL.search(name)):
+        number = match[1] or ""
     return "" if number is None else f"In [{number}]" if number != "" else "a notebook cell"
 
 

@@ -117,7 +117,7 @@ def _function_in(mode: Callable[[], GradientMode], function: Callable[P, R]) -> 
         with mode():
             return function(*args, **keywords)
 
-    call.__fdiff_decorator__ = True  # type: ignore[attr-defined] - a traced function finds it there, and runs a private copy
+    vars(call)["__fdiff_decorator__"] = True  # a trace runs a private copy
     return call
 
 
@@ -148,7 +148,7 @@ def _generator_in(
         except StopIteration as end:
             return end.value
 
-    generate.__fdiff_decorator__ = True  # type: ignore[attr-defined] - as above
+    vars(generate)["__fdiff_decorator__"] = True  # as above
     return generate
 
 

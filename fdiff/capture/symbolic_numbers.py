@@ -132,8 +132,8 @@ class SymbolicNumber:
     ) -> object:
         return getattr(ufunc, method)(*map(plain_number, inputs), **kwargs)
 
-    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
-        return np.array(self.plain(), dtype)  # type: ignore[call-overload] - as NumPy calls it
+    def __array__(self, dtype: np.dtype | None = None, copy: object = None) -> np.ndarray:
+        return np.array(self.plain(), dtype)
 
     @hiding
     def __getattr__(self, name: str) -> object:

@@ -44,10 +44,10 @@ NUMERIC = "biufc"  # kinds of dtypes that are traced; strings, dates, records an
 def leaf_key(leaf: object) -> object:
     """A leaf in a signature: the type of arrays and floats, the value of everything else."""
     kind = type(leaf)
-    if kind is np.ndarray:
-        if leaf.dtype.kind in NUMERIC:  # type: ignore[attr-defined] - its class was looked at
-            return leaf.dtype, leaf.shape  # type: ignore[attr-defined] - its class was looked at
-        return id(leaf) if leaf.dtype.hasobject else (leaf.dtype, leaf.shape, leaf.tobytes())  # type: ignore[attr-defined] - its class was looked at
+    if type(leaf) is np.ndarray:
+        if leaf.dtype.kind in NUMERIC:
+            return leaf.dtype, leaf.shape
+        return id(leaf) if leaf.dtype.hasobject else (leaf.dtype, leaf.shape, leaf.tobytes())
     if kind is float or kind is complex:
         return kind
     if kind in STATIC:
@@ -66,15 +66,15 @@ def flat_key(args: tuple[object, ...]) -> tuple[object, ...] | None:
     """The signature of arguments that are leaves themselves, as in most calls; else None."""
     key: list[object] = []
     for arg in args:
-        kind = arg.__class__
-        if kind is np.ndarray and arg.dtype.kind in NUMERIC:  # type: ignore[attr-defined] - its class was looked at
-            key.append((arg.dtype, arg.shape))  # type: ignore[attr-defined] - its class was looked at
+        kind = type(arg)
+        if type(arg) is np.ndarray and arg.dtype.kind in NUMERIC:
+            key.append((arg.dtype, arg.shape))
         elif kind is float or kind is complex:
             key.append(kind)
         elif kind in STATIC and arg is not None:  # None is no leaf
             key.append((kind, arg))
-        elif kind is DeviceArray:
-            key.append((kind, arg.dtype, arg.shape))  # type: ignore[attr-defined] - its class was looked at
+        elif type(arg) is DeviceArray:
+            key.append((kind, arg.dtype, arg.shape))
         else:
             return None
     return tuple(key)

@@ -30,7 +30,7 @@ from ..trace import Recording, Trace, TracedArray, memory_layout, record
 from ..trace.eager.eager_trace import EagerTrace, to_ordinary_tape
 from ..trace.session import Session
 from ..transforms.pipeline import PREPARE, VALUE, derive
-from ..tree import Spec, flatten, unflatten
+from ..tree import Spec, flatten, unflatten_call
 from ..user_lines import Line, numbered, show_line, user_line
 from .arguments import (
     NUMBERS,
@@ -278,7 +278,7 @@ class _Run:
         leaves = list(self._given.leaves)
         for k, stand_in in zip(self._traced, arguments, strict=True):
             leaves[k] = stand_in
-        args, kwargs = unflatten(self._given.spec, leaves)  # type: ignore[misc] - the tree of a call
+        args, kwargs = unflatten_call(self._given.spec, leaves)
         request = self._given
         later = not request.eager and (not request.once or request.denied is not None)
         repeats = request.repeats and request.device == CPU and later

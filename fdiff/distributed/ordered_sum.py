@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ..errors import UNNAMED, InputError, failure
 from ..tree import Spec, flatten, unflatten
 
-Leaves = list[object]  # numbers and arrays
+Leaves = list[Any]  # numbers and arrays
 
 
 class OrderedSum:
@@ -88,9 +89,9 @@ def _addend(leaf: object) -> object:
 
 def _added(a: Leaves, b: Leaves) -> Leaves:
     for x, y in zip(a, b, strict=True):
-        if np.shape(x) != np.shape(y):  # type: ignore[arg-type] - numbers and arrays
-            shapes = f"{np.shape(x)} and {np.shape(y)}"  # type: ignore[arg-type] - as above
+        if np.shape(x) != np.shape(y):
+            shapes = f"{np.shape(x)} and {np.shape(y)}"
             fact = f"results of shapes {shapes}, which depend on the partition, cannot be added."
             way = "Sum over the rows of the partition, or use fdiff.distributed.map_over."
             raise failure(InputError, UNNAMED, fact, way)
-    return [x + y for x, y in zip(a, b, strict=True)]  # type: ignore[operator] - as above
+    return [x + y for x, y in zip(a, b, strict=True)]

@@ -15,7 +15,7 @@ from ..functional.operators.products import jvp, vjp
 from ..functional.operators.vectorized_map import vmap
 from ..trace import private, tracing
 from ..tracebacks import name_of
-from ..tree import Spec, flatten, unflatten
+from ..tree import Spec, flatten, unflatten_call
 
 Function = Callable[..., Any]
 Places = tuple[int, ...]
@@ -92,7 +92,7 @@ class Flat(Term):
         leaves, count = [*self.leaves], self.count
         for k, leaf in zip(self.places, args[:count], strict=True):
             leaves[k] = leaf
-        params, named = unflatten(self.spec, leaves)  # type: ignore[misc] - as it was taken apart
+        params, named = unflatten_call(self.spec, leaves)
         f = private(self.f) if tracing() else self.f
         return tuple(flatten(f(*params, *args[count:], **named))[0])
 

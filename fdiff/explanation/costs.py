@@ -131,8 +131,8 @@ def reason_of(plan: JacobianPlan, structure: SparseTape | None) -> str:
     if plan.order > 1:
         return f"a sweep for each of {columns:,} columns{chunks}"
     size = f"{columns:,} {_plural('column', columns)} and {rows:,} {_plural('row', rows)}"
-    one = "column" if plan.mode == "forward" else "row"
-    return f"{size}, a sweep for each {one}{chunks}"
+    line = "column" if plan.mode == "forward" else "row"
+    return f"{size}, a sweep for each {line}{chunks}"
 
 
 def _plural(word: str, count: int) -> str:
@@ -169,12 +169,15 @@ def cost_of(
     """
     runs = [(inlined(within_budget(tape)), times) for tape, times in runs]
     counts = [(kernels.costs_of_tape(tape), times) for tape, times in runs]
-    made = [kernel_of(tape, device, compiler) for tape, _ in runs]
-    known = [k for k in made if k is not None]
-    complete = len(known) == len(runs) and bool(runs)
-    times_of = [_run_seconds(*one) for one in zip(runs, made, counts, strict=True)]
+    forecasts = [kernel_of(tape, device, compiler) for tape, _ in runs]
+    compiled = [k for k in forecasts if k is not None]
+    complete = len(compiled) == len(runs) and bool(runs)
+    times_of = [
+        _run_seconds(run, forecast, count)
+        for run, forecast, count in zip(runs, forecasts, counts, strict=True)
+    ]
     seconds = [s * n for s, (_, n) in zip(times_of, counts, strict=True) if s is not None]
-    pairs = [(k, c.outputs, times) for k, (c, times) in zip(known, counts, strict=False)]
+    pairs = [(k, c.outputs, times) for k, (c, times) in zip(compiled, counts, strict=False)]
     return Cost(
         what,
         mode,
@@ -187,7 +190,7 @@ def cost_of(
         max((k.workspace + o for k, o, _ in pairs), default=0) + beside if complete else None,
         sum(c.numpy_seconds * n for c, n in counts),
         sum(seconds) if runs and len(seconds) == len(runs) and device == CPU else None,
-        sum(k.compile_seconds for k in known) if complete else None,
+        sum(k.compile_seconds for k in compiled) if complete else None,
         tuple(dict.fromkeys(name for c, _ in counts for name in c.uncounted)),
         picked,
         note,
@@ -196,13 +199,13 @@ def cost_of(
 
 
 def _run_seconds(
-    run: tuple[Tape, int], made: KernelForecast | None, counted: tuple[TapeCosts, int]
+    run: tuple[Tape, int], forecast: KernelForecast | None, counted: tuple[TapeCosts, int]
 ) -> float | None:
     """What a kernel is predicted to take: by its loops, or by nodes where its text takes long."""
-    if made is not None:
-        return None if made.uncounted else made.run_seconds
-    found = counted[0].kernel_seconds
-    return found if kernels.supported(run[0]) and not math.isnan(found) else None
+    if forecast is not None:
+        return None if forecast.uncounted else forecast.run_seconds
+    seconds = counted[0].kernel_seconds
+    return seconds if kernels.supported(run[0]) and not math.isnan(seconds) else None
 
 
 def kernel_of(tape: Tape, device: str, compiler: str) -> KernelForecast | None:

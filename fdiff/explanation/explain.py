@@ -103,13 +103,13 @@ def explain(
             fact = f"it takes no argument of type {type(a).__name__}."
             raise failure(InputError, call, fact, getattr(type(a), WAY_OUT))
     with example_arguments(call, args, kwargs) as (examples, named):
-        given = examples
+        operands = examples
         if isinstance(f, MethodType) and isinstance(f.__func__, Prepared):  # a decorated method
-            f, given = f.__func__, (f.__self__, *examples)
+            f, operands = f.__func__, (f.__self__, *examples)
         if isinstance(f, Prepared):
-            traced = _of_prepared(f, given, named, argnums, device)
+            traced = _of_prepared(f, operands, named, argnums, device)
         else:
-            traced = _of_function(f, given, named, argnums, check_device(device or CPU, call))
+            traced = _of_function(f, operands, named, argnums, check_device(device or CPU, call))
     return _explained(traced)
 
 
@@ -295,12 +295,12 @@ def _guard_lines(check: Tape | None) -> list[str]:
     """
     if check is None:
         return []
-    waiting, found = [check.outputs[0]], dict[str, None]()
+    waiting, texts = [check.outputs[0]], dict[str, None]()
     while waiting:
         i = waiting.pop()
         parts = [a for a in check.nodes[i].args if check.nodes[a].type.dtype.kind == "b"]
         waiting += reversed(parts)
         if not parts:
             lines = check.lines.get(i, ())
-            found.update(dict.fromkeys(show_line(line).strip() for line in lines))
-    return list(found)
+            texts.update(dict.fromkeys(show_line(line).strip() for line in lines))
+    return list(texts)

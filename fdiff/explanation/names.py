@@ -21,8 +21,8 @@ def input_facts(
     call: tuple[tuple[object, ...], dict[str, object]],
 ) -> tuple[InputFact, ...]:
     """The inputs of a trace: the arguments that are arrays or floats, then what `f` reads."""
-    given = _argument_names(f, *call)
-    names = [given[k] for k in variant.traced]
+    argument_names = _argument_names(f, *call)
+    names = [argument_names[k] for k in variant.traced]
     captured = _captured_names(f)
     for number, array in enumerate(arrays[len(names) :]):
         names.append(captured.get(id(array), f"captured{number}"))
@@ -47,10 +47,10 @@ def _role(k: int, variant: Variant) -> str:
 def _argument_names(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> list[str]:
     """How each leaf of the arguments is written inside `f`: ``x``, ``p['rate']``."""
     positional = _parameters(f, len(args))
-    found: list[str] = []
+    names: list[str] = []
     for name, value in (*zip(positional, args, strict=True), *kwargs.items()):
-        found += paths(flatten(value)[1], name)
-    return found
+        names += paths(flatten(value)[1], name)
+    return names
 
 
 def _parameters(f: Function, count: int) -> list[str]:
@@ -71,15 +71,15 @@ def _parameters(f: Function, count: int) -> list[str]:
 
 def _captured_names(f: Function) -> dict[int, str]:
     """By the ids of arrays, what `f` itself calls them: closure cells, globals, attributes."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for name, value in _read_by(f):
         if isinstance(value, np.ndarray):
-            found.setdefault(id(value), name)
+            names.setdefault(id(value), name)
             continue
-        for inner, one in getattr(value, "__dict__", {}).items():
-            if isinstance(one, np.ndarray):
-                found.setdefault(id(one), f"{name}.{inner}")
-    return found
+        for inner, attribute in getattr(value, "__dict__", {}).items():
+            if isinstance(attribute, np.ndarray):
+                names.setdefault(id(attribute), f"{name}.{inner}")
+    return names
 
 
 def _read_by(f: Function) -> Iterator[tuple[str, object]]:

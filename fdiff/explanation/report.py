@@ -119,7 +119,7 @@ class Facts:
         for row in self.costs:
             if row.what == what and (row.mode == mode if mode else row.picked):
                 return row
-        known = ", ".join(
+        choices = ", ".join(
             f"{row.what} ({row.mode})" if row.mode else row.what for row in self.costs
         )
-        raise KeyError(f"there is no cost of {what!r} {mode!r}; there are {known}")
+        raise KeyError(f"there is no cost of {what!r} {mode!r}; there are {choices}")

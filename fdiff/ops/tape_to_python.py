@@ -107,8 +107,8 @@ class _FunctionText(Expressions):
     def single(self, a: int) -> bool:
         """Whether a node reshapes a number to an array of one entry."""
         node = self.tape.nodes[a]
-        one = node.primitive is reshape and node.type.shape == (1,)
-        return one and not self.tape.nodes[node.args[0]].type.ndim
+        single_entry = node.primitive is reshape and node.type.shape == (1,)
+        return single_entry and not self.tape.nodes[node.args[0]].type.ndim
 
 
 def function_of(tape: Tape) -> Run:

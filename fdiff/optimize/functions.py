@@ -17,7 +17,7 @@ def calling(function: Function, f: Function | None = None) -> Function:
 
     In messages it has the name of `f`.
     """
-    function.__fdiff_decorator__ = True  # type: ignore[attr-defined] - functions have attributes
+    vars(function)["__fdiff_decorator__"] = True
     return function if f is None else update_wrapper(function, f)
 
 

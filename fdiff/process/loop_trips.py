@@ -193,9 +193,10 @@ def _counter(loop: ast.For | ast.While, values: Values) -> _Counter | None:
         variable, ends = variable.elts[0], [_length(call.args[0], values)]
     elif name != "range":
         return None
-    if None in ends or ends[2:] == [0] or not isinstance(variable, ast.Name):
+    bounds = [end for end in ends if end is not None]
+    if len(bounds) < len(ends) or ends[2:] == [0] or not isinstance(variable, ast.Name):
         return None
-    steps = range(*ends)  # type: ignore[arg-type] - None is excluded
+    steps = range(*bounds)
     if not steps or (steps[-1] - steps[0]) // steps.step >= sys.maxsize:  # more than `len` counts
         return None
     return _Counter(variable.id, steps, _integer(variable, values))

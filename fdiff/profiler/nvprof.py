@@ -120,10 +120,12 @@ class _UntrustedFile:
         """The rows of a table of numbers."""
         columns = _COLUMNS[table]
         for row in self._every(f"SELECT {', '.join(columns)} FROM {table}"):  # noqa: S608 - names from above
+            numbers: list[int] = []
             for name, value in zip(columns, row, strict=True):
                 if type(value) is not int:
                     raise _BrokenFileError(f"{name} of {table} is {type(value).__name__}, not int")
-            yield row  # type: ignore[misc] - each was looked at
+                numbers.append(value)
+            yield tuple(numbers)
 
     def names(self) -> dict[int, str]:
         """The table of strings."""

@@ -9,6 +9,8 @@ array is read, and then become one node.
 
 from __future__ import annotations
 
+from typing import cast
+
 import fdiff.intact_numpy as np
 
 from ..arraytype import example_of
@@ -102,7 +104,7 @@ class ViewLink:
         """The view taken of a concrete array, by NumPy."""
         if part := self.primitive.structure.layout.part:
             return getattr(array, part)
-        return self.primitive.rules.evaluate(array, **dict(self.params))  # type: ignore[return-value] - a view of an array is one
+        return cast("np.ndarray", self.primitive.rules.evaluate(array, **dict(self.params)))
 
 
 class LateLink:
@@ -217,6 +219,6 @@ def positions(handle: TracedArray) -> tuple[TracedArray, np.ndarray] | None:
 
 def root_of(handle: TracedArray) -> TracedArray:
     """The handle whose memory this one looks at: itself if it is no view."""
-    while isinstance(settled(handle).link, ViewLink) and not is_copy(handle):
-        handle = handle.link.parent  # type: ignore[union-attr] - a view
+    while isinstance(link := settled(handle).link, ViewLink) and not is_copy(handle):
+        handle = link.parent
     return handle

@@ -35,7 +35,9 @@ def resolve(value: object) -> object:
     if (kind := type(value)) in _HOLDING:
         items = cast("Sequence[object]", value)
         parts = [resolve(item) for item in items]
-        return kind(parts) if any(map(is_not, parts, items)) else value  # type: ignore[call-arg] - a list or a tuple
+        if not any(map(is_not, parts, items)):
+            return value
+        return parts if kind is list else tuple(parts)
     return value
 
 

@@ -9,8 +9,9 @@ that no C code can read numbers there, which would be out of date.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import Any, Protocol, cast
 
 import fdiff.intact_numpy as np
 
@@ -70,28 +71,28 @@ class LocalArray(np.ndarray):
     ) -> object:
         return array[()] if return_scalar else array.view(LocalArray)
 
-    def __array_function__(  # type: ignore[override] - NumPy gives a tuple and a dict
+    def __array_function__(
         self,
         func: Callable[..., object],
-        types: object,
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
+        types: Iterable[type],
+        args: Iterable[object],
+        kwargs: Mapping[str, object],
     ) -> object:
         # NumPy asks local arrays first, as they are of a subclass of ndarray.
         if holds_traced(args) or holds_traced(list(kwargs.values())):
-            return TracedArray.__array_function__(self, func, types, args, kwargs)  # type: ignore[arg-type] - the same for all
-        return localised(super().__array_function__(func, types, args, kwargs), args)  # type: ignore[misc] - passed on as given: NumPy checks it
+            return TracedArray.__array_function__(self, func, types, args, kwargs)
+        return localised(super().__array_function__(func, types, args, kwargs), args)
 
-    def __setitem__(self, key: object, value: object) -> None:
+    def __setitem__(self, key: Any, value: object) -> None:
         if holds_traced(value) or (type(key) not in _PLAIN and holds_traced(key)):
             make_traced(self)[key] = value
         else:
-            super().__setitem__(key, value)  # type: ignore[index] - passed on as given: NumPy checks it
+            super().__setitem__(key, value)
 
-    def __getitem__(self, key: object) -> object:  # type: ignore[override] - an entry, or what is traced
+    def __getitem__(self, key: Any) -> Any:
         if type(key) not in _PLAIN and holds_traced(key):
             return constant(self)[key]
-        return super().__getitem__(key)  # type: ignore[index] - passed on as given: NumPy checks it
+        return super().__getitem__(key)
 
     def fill(self, value: object) -> None:
         if holds_traced(value):
@@ -113,7 +114,7 @@ class LocalArray(np.ndarray):
     def flat(self, value: object) -> None:
         self.flat[...] = value
 
-    def view(self, *args: object, **keywords: object) -> object:  # type: ignore[override] - passed on as given: NumPy checks it
+    def view(self, *args: Any, **keywords: Any) -> Any:
         return localised(super().view(*args, **keywords))
 
     def resize(self, *shape: object, **keywords: object) -> None:
@@ -143,6 +144,18 @@ LocalArray.real, LocalArray.imag = _part("real"), _part("imag")  # type: ignore[
 ARRAY_CLASSES.add(LocalArray)
 
 
+class _Flat(Protocol):
+    """The entries of an array in order, of NumPy's or of a traced one."""
+
+    def __getitem__(self, key: object, /) -> object: ...
+    def __setitem__(self, key: object, value: object, /) -> None: ...
+    def __iter__(self) -> Iterator[object]: ...
+
+
+def _flat(entries: object) -> _Flat:
+    return cast("_Flat", entries)
+
+
 class LocalFlat:
     """``a.flat`` of a local array, which notices stores as the array does."""
 
@@ -153,25 +166,23 @@ class LocalFlat:
 
     def __setitem__(self, key: object, value: object) -> None:
         if type(self.array) is TracedLocalArray or holds_traced(value):
-            make_traced(self.array).flat[... if key is ... else key] = value  # type: ignore[attr-defined] - `fdiff.ops` enters it
+            _flat(make_traced(self.array).flat)[... if key is ... else key] = value
         else:
-            np.ndarray.flat.__get__(self.array)[key] = value  # type: ignore[attr-defined] - passed on as given: NumPy checks it
+            _flat(np.ndarray.flat.__get__(self.array))[key] = value
 
     @hiding
     def __getattr__(self, name: str) -> object:
         return getattr(self._iterator(), name)
 
-    def _iterator(self) -> object:
-        array = self.array
-        return (
-            array.handle.flat if type(array) is TracedLocalArray else np.ndarray.flat.__get__(array)
-        )
+    def _iterator(self) -> _Flat:
+        array, traced = self.array, type(self.array) is TracedLocalArray
+        return _flat(array.handle.flat if traced else np.ndarray.flat.__get__(array))
 
     def __getitem__(self, key: object) -> object:
-        return self._iterator()[key]  # type: ignore[index] - a flatiter, or what does as one
+        return self._iterator()[key]
 
     def __iter__(self) -> Iterator[object]:
-        return iter(self._iterator())  # type: ignore[call-overload] - a flatiter, or what does as one
+        return iter(self._iterator())
 
     def __len__(self) -> int:
         return self.array.size
@@ -297,33 +308,31 @@ def localised(result: object, args: object = ()) -> object:
     An array that may share memory with one in `args` that is not local may be the caller's, and is
     not changed.
     """
-    kind = type(result)
-    if kind is np.ndarray:
-        array: np.ndarray = result  # type: ignore[assignment] - its class was looked at
-        own = array.dtype.kind in NUMERIC and not _shares(array, args)
-        return array.view(LocalArray) if own else array
-    if kind is tuple or kind is list:
-        return kind([localised(part, args) for part in result])  # type: ignore[call-overload] - its class was looked at
-    if isinstance(result, tuple) and hasattr(kind, "_make"):
-        return kind._make([localised(part, args) for part in result])  # type: ignore[attr-defined] - it was asked for
+    if type(result) is np.ndarray:
+        own = result.dtype.kind in NUMERIC and not _shares(result, args)
+        return result.view(LocalArray) if own else result
+    if type(result) is list:
+        return [localised(part, args) for part in result]
+    if type(result) is tuple:
+        return tuple([localised(part, args) for part in result])
+    if isinstance(result, tuple) and (make := getattr(type(result), "_make", None)) is not None:
+        return make([localised(part, args) for part in result])  # a named tuple
     return result
 
 
 def _shares(array: np.ndarray, args: object) -> bool:
     """Whether `array` may share memory with an array in `args` that is not local."""
-    kind = type(args)
-    if kind is tuple or kind is list:
-        return any(_shares(array, part) for part in args)  # type: ignore[attr-defined] - its class was looked at
+    if type(args) is tuple or type(args) is list:
+        return any(_shares(array, part) for part in args)
     foreign = isinstance(args, np.ndarray) and type(args) is not LocalArray
     return foreign and np.may_share_memory(array, args)
 
 
 def plain(value: object) -> object:
     """What a caller gets for a local array: the traced array, or an ordinary copy."""
-    kind = type(value)
-    if kind is TracedLocalArray:
-        return value.handle  # type: ignore[attr-defined] - its class was looked at
-    return np.array(value).view(np.ndarray) if kind is LocalArray else value
+    if type(value) is TracedLocalArray:
+        return value.handle
+    return np.array(value).view(np.ndarray) if type(value) is LocalArray else value
 
 
 # ------------------------------------------------------------------------------------------ stores

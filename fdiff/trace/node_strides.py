@@ -11,11 +11,12 @@ alone).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, example_of
+from ..device_arrays import DeviceArray
 from ..tape import INPUT, Builder, Node
 from .branching.guards import GuardSet, is_enclosing
 
@@ -101,7 +102,8 @@ class NodeLayouts:
             )
             return memory_layout(dense_example(node.type, slowest_first(joined.strides)))
         if rule == "view":
-            return memory_layout(node.primitive.rules.evaluate(*examples, **dict(node.params)))  # type: ignore[arg-type] - one array, for there is one output
+            view = node.primitive.rules.evaluate(*examples, **dict(node.params))
+            return memory_layout(cast("np.ndarray", view))
         return _of_ufunc([np.broadcast_to(g, shape) for g in examples], node)
 
 
@@ -114,13 +116,13 @@ def _of_ufunc(operands: Sequence[np.ndarray], node: Node) -> Layout:
     return memory_layout(iterator.operands[-1])
 
 
-def memory_layout(array: np.ndarray) -> Layout:
+def memory_layout(array: np.ndarray | DeviceArray) -> Layout:
     """Strides counted in entries; () for C order.
 
     A field of a structured array may have strides that are no multiple of its entries: they become
     the smallest ones with the same order and the same gaps.
     """
-    if not isinstance(array, np.ndarray) or array.flags.c_contiguous:  # pyright: ignore[reportUnnecessaryIsInstance] - an array on a device counts as one in C order
+    if not isinstance(array, np.ndarray) or array.flags.c_contiguous:  # on a device all are
         return ()
     steps, due, step, size = [0] * array.ndim, array.itemsize, 1, array.itemsize
     whole = not any(stride % size for stride in array.strides)

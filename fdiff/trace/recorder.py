@@ -361,7 +361,7 @@ def assemble(array: np.ndarray, trace: Recorder) -> object:
     stacked = FUNCTIONS[np.stack](
         [np.asarray(e) if not isinstance(e, Handle) else e for e in entries]
     )
-    return stacked.reshape(array.shape)  # type: ignore[attr-defined] - a traced array, whose methods `fdiff.ops` enters
+    return cast("np.ndarray", stacked).reshape(array.shape)  # a traced array, to NumPy's stubs
 
 
 def objects_met(trace: Recorder) -> TraceError:

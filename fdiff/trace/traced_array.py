@@ -41,10 +41,16 @@ class TracedArray(Handle):
     __pandas_priority__ = 10000  # above a DataFrame's: ours is asked
     __fdiff_traced__ = True
 
-    if TYPE_CHECKING:  # `fdiff.ops` enters indexing, like all other operators
+    if TYPE_CHECKING:  # `fdiff.ops` enters operators and methods
 
         def __getitem__(self, key: object) -> TracedArray: ...
         def __setitem__(self, key: object, value: object) -> None: ...
+        def _operate(self, other: object, /) -> TracedArray: ...
+        def __neg__(self) -> TracedArray: ...
+        def astype(self, dtype: np.dtype, *, copy: bool = True) -> TracedArray: ...
+
+        __add__ = __sub__ = __mul__ = __and__ = _operate
+        __radd__ = __rsub__ = __rmul__ = __rand__ = _operate
 
     def __init__(
         self,
@@ -179,7 +185,7 @@ class TracedArray(Handle):
             if stack.traces and stack.traces[-1].eager:
                 return stack.traces[-1].ufunc(ufunc, inputs)
             return (UFUNCS.get(ufunc) or ufunc_handler(ufunc))(*inputs)
-        outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment] - NumPy gives a tuple
+        outs = cast("tuple[object, ...]", kwargs.pop("out", None) or ())
         where = kwargs.pop("where", True) if outs and method == "__call__" else True
         if method == "at":
             return hooks.ufunc_at(ufunc)(*inputs, **kwargs)
@@ -187,7 +193,7 @@ class TracedArray(Handle):
         return stored(outs, result, where, ufunc.__name__) if outs else result
 
     def __array_function__(
-        self,
+        self: object,  # or a local array, which asks for the same
         func: Callable[..., object],
         types: object,
         args: tuple[object, ...],
@@ -272,7 +278,8 @@ class TracedArray(Handle):
             trace = stack.traces[-1]
             if is_denied(trace, node := trace.own(self)):
                 return not trace.guards.value(node, "compared a value")
-        if self.scalar and self.type.dtype == BOOL and not (checked and log.is_asked()):  # type: ignore[union-attr] - there is one
+        asked_for = checked and log is not None and log.is_asked()
+        if self.scalar and self.type.dtype == BOOL and not asked_for:
             passed = hooks.select(self, sys._getframe(1))
             if passed is not None:
                 return bool(passed)
@@ -298,13 +305,13 @@ class TracedArray(Handle):
     def __round__(self, ndigits: int | None = None) -> object:
         if ndigits is not None:
             return FUNCTIONS[np.round](self, ndigits)
-        return int(UFUNCS[np.rint](self))  # type: ignore[call-overload] - a traced array, which turns into a number by its own methods
+        return _as_integer(np.rint, self)
 
     def __floor__(self) -> int:
-        return int(UFUNCS[np.floor](self))  # type: ignore[call-overload] - a traced array, which turns into a number by its own methods
+        return _as_integer(np.floor, self)
 
     def __ceil__(self) -> int:
-        return int(UFUNCS[np.ceil](self))  # type: ignore[call-overload] - a traced array, which turns into a number by its own methods
+        return _as_integer(np.ceil, self)
 
     def __trunc__(self) -> int:
         return int(self)
@@ -367,6 +374,11 @@ def ufunc_handler(ufunc: np.ufunc, method: str = "__call__") -> Callable[..., ob
         name = f"scipy.special.{ufunc.__name__}" if special else ufunc.__name__
         raise unsupported(name if method == "__call__" else f"{name}.{method}")
     return handler
+
+
+def _as_integer(ufunc: np.ufunc, traced: TracedArray) -> int:
+    """The integer that a rounded value is."""
+    return int(cast("TracedArray", UFUNCS[ufunc](traced)))
 
 
 def guarded_value(traced: TracedArray, action: str) -> np.ndarray:

@@ -21,6 +21,8 @@ from ..primitive import ZERO, Primitive
 from ..tape import Node
 from ..trace import TracedArray
 
+Array = TracedArray | np.ndarray  # a traced array, which NumPy's stubs call an ndarray
+
 
 class Bar(NamedTuple):
     """A cotangent; where `mask` is given it is zero outside, and known to be.
@@ -29,15 +31,15 @@ class Bar(NamedTuple):
     is infinite or NaN where the branch was not taken is never multiplied in.
     """
 
-    value: TracedArray
-    mask: TracedArray | None = None
+    value: Array
+    mask: Array | None = None
 
 
 def pull(
     node: Node,
     seeds: Sequence[object],
-    args: Sequence[TracedArray],
-    outs: Sequence[TracedArray],
+    args: Sequence[Array],
+    outs: Sequence[Array],
     needed: Sequence[bool],
 ) -> list[Bar | None]:
     """Cotangents of the `needed` arguments of one node; None where there is none.
@@ -58,10 +60,10 @@ def pull(
     mask = _mask_of(primitive, seeds)
     plain = [s.value if isinstance(s, Bar) else ZERO for s in seeds]
     inner = mask is not None and primitive.family != "elementwise"
-    masks = masks_of_arguments(node, mask, args, outs) if inner else [None] * len(args)  # type: ignore[arg-type] - stubs know no traced arrays
+    masks = masks_of_arguments(node, mask, args, outs) if inner else [None] * len(args)
     if primitive.structure.masks is not None and inner:
         # The rule sums over entries whose cotangent is zero, and 0 * NaN is NaN.
-        args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]  # type: ignore[misc] - stubs know no traced arrays
+        args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]
     results = [
         (r() if callable(r) else r) if need else ZERO
         for r, need in zip(primitive.rules.vjp(plain, args, outs, **params), needed, strict=True)
@@ -70,10 +72,10 @@ def pull(
         return [_elementwise_bar(k, primitive, r, mask, args) for k, r in enumerate(results)]
     if not primitive.structure.structural and primitive.structure.masks is None:
         results = [_inside(m, r) for m, r in zip(masks, results, strict=True)]
-    return [None if r is ZERO else Bar(r, m) for r, m in zip(results, masks, strict=True)]  # type: ignore[arg-type] - stubs know no traced arrays
+    return [None if r is ZERO else Bar(r, m) for r, m in zip(results, masks, strict=True)]
 
 
-def _mask_of(primitive: Primitive, seeds: Sequence[object]) -> TracedArray | None:
+def _mask_of(primitive: Primitive, seeds: Sequence[object]) -> Array | None:
     """The mask of a cotangent; for the cotangents of several outputs, what any of them keeps.
 
     That is told entry by entry for elementwise ops; for others it is whether there is an entry.
@@ -93,35 +95,35 @@ def _mask_of(primitive: Primitive, seeds: Sequence[object]) -> TracedArray | Non
     return reduce(np.logical_or, kept)
 
 
-def _inside(mask: TracedArray | None, value: object) -> object:
+def _inside(mask: Array | None, value: Any) -> Any:
     """`value` where `mask` is true, and zero elsewhere."""
     if mask is None or value is ZERO:
         return value
-    return np.where(mask, value, np.zeros((), value.dtype))  # type: ignore[call-overload,attr-defined] - stubs know no traced arrays
+    return np.where(mask, value, np.zeros((), value.dtype))
 
 
 def _elementwise_bar(
     k: int,
     primitive: Primitive,
-    result: object,
-    mask: TracedArray | None,
-    args: Sequence[TracedArray],
+    result: Any,
+    mask: Array | None,
+    args: Sequence[Array],
 ) -> Bar | None:
     """Cotangent of argument `k` of an elementwise op: the mask kept, broadcasting undone."""
     if result is ZERO:
         return None
-    bar: TracedArray = result  # type: ignore[assignment] - stubs know no traced arrays
+    bar = result
     if mask is not None and not primitive.rules.unit_slopes:
-        bar = np.where(mask, bar, 0.0)  # type: ignore[assignment] - stubs know no traced arrays
+        bar = np.where(mask, bar, 0.0)
     if primitive is where:
         chosen = args[0] if k == 1 else np.logical_not(args[0])
-        mask = chosen if mask is None else np.logical_and(mask, chosen)  # type: ignore[assignment] - stubs know no traced arrays
-        mask = np.broadcast_to(mask, bar.shape)  # type: ignore[assignment,arg-type] - stubs know no traced arrays
+        mask = chosen if mask is None else np.logical_and(mask, chosen)
+        mask = np.broadcast_to(mask, bar.shape)
     shape = args[k].shape
     return Bar(unbroadcast(bar, shape), None if mask is None else narrow_mask(mask, shape))
 
 
-def narrow_mask(mask: Any, shape: tuple[int, ...]) -> TracedArray:
+def narrow_mask(mask: Array, shape: tuple[int, ...]) -> Array:
     """The mask of what was broadcast from `shape`: true where it is for any of the copies."""
     if mask.shape == shape:
         return mask
@@ -130,7 +132,7 @@ def narrow_mask(mask: Any, shape: tuple[int, ...]) -> TracedArray:
         *range(lead),
         *(lead + i for i, n in enumerate(shape) if n == 1 and mask.shape[lead + i] != 1),
     )
-    return np.reshape(np.any(mask, axis=axes), shape)  # type: ignore[return-value] - stubs know no traced arrays
+    return np.reshape(np.any(mask, axis=axes), shape)
 
 
 # Their transposes add entries up, which have to be numbers; transposes of others move truth values.
@@ -138,13 +140,13 @@ _ADD_UP = (Kind.GATHER, Kind.CUMSUM)
 
 
 def entries_taken(
-    node: Node, bar: np.ndarray, args: Sequence[TracedArray], outs: Sequence[TracedArray]
-) -> list[TracedArray | None]:
+    node: Node, bar: np.ndarray, args: Sequence[Array], outs: Sequence[Array]
+) -> list[Array | None]:
     """Masks of the entries of each argument whose cotangent is not zero; None where all are."""
     assert node.primitive.rules.vjp is not None
     pulled = node.primitive.rules.vjp([bar], args, outs, **dict(node.params))
     pulled = [p() if callable(p) else p for p in pulled]
-    return [None if p is ZERO else p if p.dtype == BOOL else p != 0 for p in pulled]  # type: ignore[misc] - stubs know no traced arrays
+    return [None if p is ZERO else p if p.dtype == BOOL else p != 0 for p in pulled]
 
 
 def entries_read(
@@ -164,8 +166,8 @@ def entries_read(
 
 
 def masks_of_arguments(
-    node: Node, mask: TracedArray, args: Sequence[TracedArray], outs: Sequence[TracedArray]
-) -> list[TracedArray | None]:
+    node: Node, mask: Array, args: Sequence[Array], outs: Sequence[Array]
+) -> list[Array | None]:
     """A mask of the output pulled back: true for each entry that a true one depends on.
 
     Exact for ops that move or add entries, reductions and products; for any other op all entries
@@ -178,16 +180,16 @@ def masks_of_arguments(
             weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
         return entries_taken(node, np.broadcast_to(weight, outs[0].shape), args, outs)
     if node.primitive.structure.masks is not None:
-        return [*node.primitive.structure.masks(mask, args, **params)]  # type: ignore[list-item] - stubs know no traced arrays
+        return [*node.primitive.structure.masks(mask, args, **params)]
     if node.primitive.family == "reduction" and "axes" in params:
         kept = np.expand_dims(mask, params["axes"])
-        return [np.broadcast_to(kept, a.shape) for a in args]  # type: ignore[misc,arg-type] - stubs know no traced arrays
+        return [np.broadcast_to(kept, a.shape) for a in args]
     some = np.any(mask)
-    return [np.broadcast_to(some, a.shape) for a in args]  # type: ignore[misc,arg-type] - stubs know no traced arrays
+    return [np.broadcast_to(some, a.shape) for a in args]
 
 
 def push(
-    node: Node, dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]
+    node: Node, dots: Sequence[object], args: Sequence[Array], outs: Sequence[Array]
 ) -> Sequence[object]:
     """Tangents of the outputs of one node; `ZERO` where there is none."""
     if not any(t.floating for t in node.types):
@@ -197,9 +199,7 @@ def push(
     return node.primitive.rules.jvp(dots, args, outs, **dict(node.params))
 
 
-def widen(
-    node: Node, args: Sequence[TracedArray], mapped: Sequence[bool], size: int
-) -> Sequence[object]:
+def widen(node: Node, args: Sequence[Array], mapped: Sequence[bool], size: int) -> Sequence[object]:
     """Outputs of one node with a leading axis of `size`, which the `mapped` arguments carry."""
     if node.primitive.rules.batch is None:
         fact = f"{node.primitive.name} has no batching rule."

@@ -129,7 +129,7 @@ def _pull_call(
         return rule.pulled((), args, bars)
     plain = [bar.value if isinstance(bar, Bar) else bar for bar in bars]
     cotangents = rule.pulled(_residuals(args, rule), args, plain)
-    return [bar if bar is ZERO else Bar(bar) for bar in cotangents]  # type: ignore[arg-type] - stubs know no traced arrays
+    return [bar if bar is ZERO else Bar(bar) for bar in cotangents]
 
 
 def _batch_call(

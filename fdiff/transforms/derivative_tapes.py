@@ -61,10 +61,10 @@ def gradient(tape: Tape, wrt: Sequence[int]) -> Tape:
     holomorphic.
     """
     out = tape.output_types[0]
-    one = np.ones(out.shape, out.dtype)
+    unit_seed = np.ones(out.shape, out.dtype)
     if _complex(out) or not any(_complex(tape.input_types[k]) for k in wrt):
-        return vjp(tape, wrt, of=(0,), seeds=[one])
-    return simplify(bind(pullback(tape, wrt, of=(0,)), {len(tape.inputs): one}))
+        return vjp(tape, wrt, of=(0,), seeds=[unit_seed])
+    return simplify(bind(pullback(tape, wrt, of=(0,)), {len(tape.inputs): unit_seed}))
 
 
 def unit_seeds(type_: ArrayType, first: TracedArray | int, size: int) -> object:
@@ -72,7 +72,7 @@ def unit_seeds(type_: ArrayType, first: TracedArray | int, size: int) -> object:
 
     Made of counters and comparisons, so that a kernel never stores them.
     """
-    rows = apply(iota, size=size) + first  # type: ignore[operator] - `fdiff.ops` enters the operators
+    rows = apply(iota, size=size) + first
     columns = apply(iota, size=prod(type_.shape))
     hit = np.reshape(rows, (-1, 1)) == columns
     return np.where(hit, 1.0, 0.0).astype(type_.dtype).reshape((size, *type_.shape))
@@ -112,7 +112,7 @@ def real_cotangents(pulled: Tape, tape: Tape, wrt: Sequence[int], o: int) -> Tap
             rows = [np.conjugate(row) for row in splice(pulled, [*inputs, seed], trace)]
         else:
             along = splice(pulled, [*inputs, apply(pair, seed, zero)], trace)
-            across = splice(pulled, [*inputs, apply(pair, zero, -seed)], trace)  # type: ignore[operator] - `fdiff.ops` enters the operators
+            across = splice(pulled, [*inputs, apply(pair, zero, -seed)], trace)
             rows = _paired(along, across)
         return trace.builder.finish([trace.lift(x) for x in rows])
 
@@ -134,7 +134,7 @@ def _seeded(
 
 def seeds_behind(x: TracedArray, shape: Shape) -> object:
     """The array with its leading axis moved to the end, reshaped to `shape`."""
-    return np.reshape(np.moveaxis(x, 0, -1), shape)  # type: ignore[call-overload] - stubs know no traced arrays
+    return np.reshape(np.moveaxis(x, 0, -1), shape)
 
 
 def seeds_last(linear: Tape, tape: Tape, k: int, size: int, *, chunked: bool) -> Tape:

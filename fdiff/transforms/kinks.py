@@ -17,11 +17,11 @@ from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
 from ..trace.function_to_tape import splice_all
 from ..user_lines import Line
-from .apply_rules import entries_read, entries_taken, masks_of_arguments, narrow_mask
+from .apply_rules import Array, entries_read, entries_taken, masks_of_arguments, narrow_mask
 from .dependence import reached
 
 Values = dict[int, TracedArray]
-Mask = TracedArray | Literal[True]
+Mask = Array | Literal[True]
 Outputs = dict[int, tuple[TracedArray, ...]]
 
 
@@ -96,8 +96,8 @@ def _hits(
     for k in arguments:
         if each[k] is not None:
             first_of.setdefault(id(each[k]), k)
-    hits = [(k, np.broadcast_to(each[k], out.shape)) for k in first_of.values()]  # type: ignore[call-overload] - stubs know no traced arrays
-    return [(k, hit if where is True else np.logical_and(hit, where)) for k, hit in hits]  # type: ignore[misc] - stubs know no traced arrays
+    hits = [(k, np.broadcast_to(each[k], out.shape)) for k in first_of.values()]
+    return [(k, hit if where is True else np.logical_and(hit, where)) for k, hit in hits]
 
 
 # --- what takes part ------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def _live(
 
 
 def _either(mask: Mask, new: Mask) -> Mask:
-    return True if mask is True or new is True else np.logical_or(mask, new)  # type: ignore[return-value] - stubs know no traced arrays
+    return True if mask is True or new is True else np.logical_or(mask, new)
 
 
 def _parts(
@@ -146,7 +146,7 @@ def _parts(
     if structure.chooses and floating:
         return _chosen(node, mask, args, outs)
     if primitive is where or (structure.structural and floating):
-        mask = np.ones(outs[0].shape, np.bool_) if mask is True else mask  # type: ignore[assignment] - stubs know no traced arrays
+        mask = np.ones(outs[0].shape, np.bool_) if mask is True else mask
     elif mask is True or len(outs) > 1 or structure.structural:
         return [True for _ in args]
     return entries_read(node, mask, args, outs)
@@ -154,7 +154,7 @@ def _parts(
 
 def _chosen(
     node: Node, mask: Mask, args: Sequence[TracedArray], outs: Sequence[TracedArray]
-) -> list[TracedArray | None]:
+) -> list[Array | None]:
     """The entries that a maximum or minimum takes, where `mask` says that it takes part.
 
     The others have no part in the derivative: their kinks do not count.
@@ -163,5 +163,5 @@ def _chosen(
     if mask is not True:
         reduced = node.primitive.family == "reduction"
         whole = masks_of_arguments(node, mask, args, outs) if reduced else [mask] * len(args)
-        taken = [t if t is None else t & m for t, m in zip(taken, whole, strict=True)]  # type: ignore[operator] - `fdiff.ops` enters the operators
+        taken = [t if t is None else t & m for t, m in zip(taken, whole, strict=True)]
     return [t if t is None else narrow_mask(t, a.shape) for t, a in zip(taken, args, strict=True)]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, ParamSpec, TypeVar
 
 from ...errors import InputError, failure, flag
 from ...foreign_errors import wraps
 from ..argument_checks import require_function
 from ..thread_state import state
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class EngineSetting:
@@ -32,7 +33,7 @@ class EngineSetting:
     def __exit__(self, *error: object) -> None:
         setattr(state, self.setting, self._before)
 
-    def __call__(self, function: F) -> F:
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function, each call of which runs with this setting."""
         setattr(state, self.setting, self._before)  # a decorator sets nothing where it stands
         name, on, make = f"{type(self).__name__}()", self._on, type(self)
@@ -42,11 +43,11 @@ class EngineSetting:
             raise failure(InputError, name, fact, "Write `with` inside the function.")
 
         @wraps(function)
-        def call(*args: Any, **keywords: Any) -> Any:
+        def call(*args: P.args, **keywords: P.kwargs) -> R:
             with make(on):  # type: ignore[misc, arg-type] - classes below take it by position
                 return function(*args, **keywords)
 
-        return call  # type: ignore[return-value] - with the signature of the function
+        return call
 
 
 class set_multithreading_enabled(EngineSetting):  # noqa: N801 - as in torch

@@ -127,8 +127,8 @@ class _PassWriter:
 
     def _expected(self, at: int, node: GraphNode) -> list[str]:
         """What another node in place of this one would show."""
-        if node.__class__ is AccumulateGrad:
-            self.names[f"k{at}"] = node.kind  # type: ignore[attr-defined] - its class was looked at
+        if type(node) is AccumulateGrad:
+            self.names[f"k{at}"] = node.kind
             other = f"n{at}.__class__ is not AccumulateGrad or n{at}.kind is not k{at}"
             return [other, f"n{at}.hooks is not None", f"n{at}.post_hooks"]
         self.names[f"r{at}"] = node.recipe

@@ -113,8 +113,8 @@ def _enter_recipe(node: GraphNode, key: list[Any]) -> Sequence[Any] | None:
 
     None if the graph has to be run node by node because of it.
     """
-    if node.__class__ is AccumulateGrad:
-        key.append(node.kind)  # type: ignore[attr-defined] - its class was looked at
+    if type(node) is AccumulateGrad:
+        key.append(node.kind)
         return ()
     if node.__class__ is not GraphNode or node.hooks is not None:
         return None  # a rule or a hook of the user's, which Python has to call

@@ -121,9 +121,9 @@ class NodeSweep:
         for nr, (bar, _) in (arrived if further else bars).items():
             if (node, nr) in self.wanted:
                 self.captured[node, nr] = bar
-        if node.__class__ is AccumulateGrad:
+        if type(node) is AccumulateGrad:
             if bars and self.deliver is not None and (self.needed is None or node in self.needed):
-                self.deliver(node, bars[0][0])  # type: ignore[arg-type] - its class was looked at
+                self.deliver(node, bars[0][0])
             return
         if not further and self.deliver is None:
             return  # it is an end itself, which `backward` runs, and `grad` does not

@@ -138,6 +138,6 @@ def _type_of_edge(edge: GradientEdge) -> ArrayType:
     node, nr = edge
     if isinstance(node, CustomNode):
         return node.output_kinds[nr].type
-    if node.__class__ is AccumulateGrad:
-        return node.kind.type  # type: ignore[attr-defined,no-any-return] - its class was looked at
+    if type(node) is AccumulateGrad:
+        return node.kind.type
     return node.recipe.tape.output_types[nr]

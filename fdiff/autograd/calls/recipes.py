@@ -207,8 +207,8 @@ def recipe(
 ) -> Recipe:
     """The recipe known by `key`, made now where there is none."""
     entry = _recipes.get(key)
-    if entry.__class__ is Recipe:
-        return entry  # type: ignore[return-value] - its class was looked at
+    if type(entry) is Recipe:
+        return entry
     if entry is None:
         family = family_of(key, what)
         if family is not None and (near := _families.get(family.key)) is not None:
@@ -233,7 +233,8 @@ def recipe(
         entry = Recipe(name, kinds, call, lasting=lasting)
         if lasting:
             _keep(whole, entry)
-    return entry  # type: ignore[return-value] - such keys have recipes alone
+    assert isinstance(entry, Recipe), "such keys have recipes alone"
+    return entry
 
 
 def _tape(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import fdiff.intact_numpy as np
 
 from ...hooks import hooks
-from ...tree import flatten, unflatten
+from ...tree import flatten, unflatten_call
 from ...user_lines import user_line
 from ..arrays.recorded_array import RecordedArray
 from ..backward_passes.saved_values import modified
@@ -80,7 +80,7 @@ class _Recomputation:
             return array
 
         leaves = [x.copy() if isinstance(x, np.ndarray) else x for x in self.leaves]
-        args, kwargs = unflatten(self.spec, leaves)  # type: ignore[misc] - a pair, as it was flattened
+        args, kwargs = unflatten_call(self.spec, leaves)
         with (
             suppress(_Found),
             _draws_from(self.random),

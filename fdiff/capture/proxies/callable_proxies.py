@@ -153,7 +153,8 @@ def wrap_generic(context: ProxyContext, function: FunctionType, where: Where) ->
         private, table.reads[kind] = context.wrap(method, where)
         for registered in {kind, cast("type", context.wrap(kind, kind.__name__)[0])}:
             copy.register(registered, cast("Function", private))
-    return update_wrapper(copy, function.__wrapped__, updated=()), node  # type: ignore[attr-defined] - `singledispatch` sets it
+    wrapped = cast("Function", attribute(function, "__wrapped__"))
+    return update_wrapper(copy, wrapped, updated=()), node
 
 
 def wrap_lru_cached(
@@ -176,5 +177,5 @@ def wrap_lru_cached(
         node.calls.append((originals, keywords, part))
         return result
 
-    call.cache_info, call.cache_clear = cached.cache_info, cached.cache_clear  # type: ignore[attr-defined] - a function has a dict for these
+    vars(call).update(cache_info=cached.cache_info, cache_clear=cached.cache_clear)
     return update_wrapper(call, cached.__wrapped__, updated=()), node

@@ -139,14 +139,14 @@ class ListProxy(CalledContainer, MutableSequence[object]):
                 getattr(self.items, method)(*args)
         return self.items
 
-    def __getitem__(self, index: object) -> object:  # type: ignore[override] - overloads in the stubs
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
         appended = len(self.calls)
         if type(index) is int and index < 0 and all(m == "append" for m, _ in self.calls):
             if -appended <= index:
                 return self.calls[index][1][0]
             if (number := self._number(index + appended)) is not MISSING:
                 return number
-        return self.whole()[index]  # type: ignore[index] - as of a list
+        return self.whole()[index]
 
     def _number(self, index: int) -> object:
         """The input that stands for a number in the list, counted from its end; else MISSING."""
@@ -161,11 +161,11 @@ class ListProxy(CalledContainer, MutableSequence[object]):
             self.node.reads.append((index, pair[1]))
         return self.read[index]
 
-    def __setitem__(self, index: object, value: object) -> None:
-        self.whole()[index] = value  # type: ignore[index] - as of a list
+    def __setitem__(self, index: SupportsIndex | slice, value: Any) -> None:
+        self.whole()[index] = value
 
-    def __delitem__(self, index: object) -> None:
-        del self.whole()[index]  # type: ignore[arg-type] - as of a list
+    def __delitem__(self, index: SupportsIndex | slice) -> None:
+        del self.whole()[index]
 
     def __iter__(self) -> Iterator[object]:
         return iter(self.whole())
@@ -173,8 +173,11 @@ class ListProxy(CalledContainer, MutableSequence[object]):
     def __len__(self) -> int:
         return len(self.whole())
 
-    def sort(self, **options: object) -> None:
-        self.whole().sort(**options)  # type: ignore[call-overload] - as of a list
+    def sort(self, **options: Any) -> None:
+        self.whole().sort(**options)
+
+    def __radd__(self, other: Items) -> Items:
+        return other + self.whole()
 
     def copy(self) -> Items:
         return [*self.whole()]
@@ -220,8 +223,6 @@ def _of_list(name: str) -> Callable[..., object]:
 
 for _name in ("add", "mul", "rmul", "eq", "ne", "lt", "le", "gt", "ge", "repr", "contains"):
     setattr(ListProxy, f"__{_name}__", _of_list(f"__{_name}__"))
-ListProxy.__radd__ = lambda self, other: other + self.whole()  # type: ignore[attr-defined] - as above
-ListProxy.__abstractmethods__ = frozenset()  # type: ignore[attr-defined] - all are there
 
 
 def wrap_logged_list(context: ListContext, value: Items, where: Where) -> Pair:

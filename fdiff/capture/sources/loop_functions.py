@@ -128,7 +128,8 @@ class _Rewriting:
 
 
 def _rewritten(loop: ast.For, carried: Sequence[str], key: str) -> list[ast.stmt]:
-    target = loop.target.id  # type: ignore[attr-defined] - a name
+    assert isinstance(loop.target, ast.Name), "other loops are left as they are"
+    target = loop.target.id
     rows, outs, body = f"{_OWN}rows", f"{_OWN}outs", f"{_OWN}body"
     cells = "".join([f"lambda: {n}, " for n in (target, *carried)])
     text = f"""
@@ -150,15 +151,18 @@ else:
             if isinstance(part, (ast.stmt, ast.expr, ast.arg)):
                 part.lineno = part.end_lineno = loop.lineno
     assign, _, _, function, _, choice = frame
-    assign.value = loop.iter  # type: ignore[attr-defined] - an assignment
-    back = function.body[1]  # type: ignore[attr-defined] - a function
+    assert isinstance(assign, ast.Assign)
+    assert isinstance(function, ast.FunctionDef)
+    assert isinstance(choice, ast.If)
+    assign.value = loop.iter
+    back = function.body[1]
     bound: list[ast.stmt] = []
     for name in carried:
         bound += ast.parse(f"if {name} is {_UNBOUND}: del {name}").body
     own = [_Returning(back).visit(deepcopy(statement)) for statement in loop.body]
-    function.body = [*bound, *own, back]  # type: ignore[attr-defined] - a function
+    function.body = [*bound, *own, back]
     plain = ast.For(loop.target, ast.Name(rows, ast.Load()), loop.body, [])
-    choice.body = [ast.copy_location(plain, loop)]  # type: ignore[attr-defined] - a condition
+    choice.body = [ast.copy_location(plain, loop)]
     return frame
 
 

@@ -111,19 +111,19 @@ def _check_node(node: ast.AST, scope: Scope, depth: int, called: list[ast.expr])
             raise EffectError(node.id)
 
 
-def _check_lists(node: ast.expr | None, scope: Scope) -> None:
+def _check_lists(node: ast.AST | None, scope: Scope) -> None:
     """EffectError where a list from outside gets another name, by which it can be changed."""
     if isinstance(node, ast.Name) and isinstance(scope.value(node.id), list):
         raise EffectError("a list from outside gets another name")
     if isinstance(node, (ast.IfExp, ast.BoolOp, ast.Tuple, ast.List)):
         for part in ast.iter_child_nodes(node):
-            _check_lists(part, scope)  # type: ignore[arg-type] - or what is no expression
+            _check_lists(part, scope)
 
 
 def is_data(value: object) -> bool:
     """Whether reading and computing with a value runs no code of the user."""
-    if type(value) in (tuple, list):  # of no other lists
-        return all(is_data(part) and type(part) is not list for part in value)  # type: ignore[attr-defined] - a sequence
+    if type(value) is tuple or type(value) is list:  # of no other lists
+        return all(is_data(part) and type(part) is not list for part in value)
     return isinstance(value, _DATA) and type(value).__module__ in ("numpy", "builtins")
 
 

@@ -229,10 +229,11 @@ def write_back(copy: Copy, real: Copy, original: Callable[[object], object]) -> 
         target.clear()
         target.update(own)
     else:
-        for name in real.keys() - copy.keys():  # type: ignore[union-attr] - both are dicts here
-            store(cast("dict[str, object]", real), name, MISSING)
+        attributes = cast("dict[str, object]", real)
+        for name in attributes.keys() - copy.keys():
+            store(attributes, name, MISSING)
         for name, value in copy.items():
-            store(cast("dict[str, object]", real), name, original(value))
+            store(attributes, name, original(value))
 
 
 def set_cell(cell: CellType, value: object) -> None:

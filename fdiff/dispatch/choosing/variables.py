@@ -131,8 +131,8 @@ def cells_of(body: Callable[..., object]) -> Iterator[object]:
 
 
 def _is_plain(value: object) -> bool:
-    if type(value) in (list, tuple):
-        return all(map(_is_plain, value))  # type: ignore[call-overload] - a sequence
+    if type(value) is list or type(value) is tuple:
+        return all(map(_is_plain, value))
     return type(value) in _PLAIN or isinstance(value, np.generic)
 
 
@@ -152,8 +152,8 @@ def check_memory(variables: Sequence[Variable], others: Sequence[object]) -> Non
 
 def arrays_in(value: object) -> list[object]:
     """The arrays in a value, those in lists and tuples among them."""
-    if type(value) in (list, tuple):
-        return [a for part in value for a in arrays_in(part)]  # type: ignore[attr-defined] - a sequence
+    if type(value) is list or type(value) is tuple:
+        return [a for part in value for a in arrays_in(part)]
     value = resolve(value)
     return [value] if isinstance(value, (np.ndarray, TracedArray)) else []
 

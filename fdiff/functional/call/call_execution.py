@@ -102,7 +102,7 @@ def as_floats(call: OperatorCall) -> object:
 
 def in_trace(call: OperatorCall) -> object:
     """Record what the plan of a new trace would compute in the trace under way."""
-    args, kwargs, vectors = map_leaves(_plain, (call.args, call.kwargs, tuple(call.vectors)))  # type: ignore[misc] - a tree keeps its structure
+    args, kwargs, vectors = map_leaves(_plain, (call.args, call.kwargs, tuple(call.vectors)))
     variant, inputs = call.program.trace(call.f, args, kwargs)
     call.variant = variant
     if variant.check is not None:  # the guards of the inner function hold for the outer trace

@@ -148,7 +148,7 @@ def stop_gradient(x: T) -> T:
     >>> fdiff.grad(lambda x: x * fdiff.stop_gradient(x))(3.0)
     np.float64(3.0)
     """
-    return map_leaves(stop_leaf, x)  # type: ignore[return-value] - a tree keeps its structure
+    return map_leaves(stop_leaf, x)
 
 
 @public

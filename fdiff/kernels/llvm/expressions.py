@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import Any
 
 from llvmlite import ir
 
@@ -64,7 +65,8 @@ def _constant(to: FunctionBuilder, node: ast.Constant) -> TypedValue:
         return constant(value, "b1")
     if isinstance(value, str):  # one character, an option of a BLAS or LAPACK routine
         return constant(ord(value), "i1")
-    return integer(value) if isinstance(value, int) else constant(value, "f8")  # type: ignore[arg-type] - a literal of Python is one or the other
+    assert isinstance(value, (int, float)), "kernels hold no other literals"
+    return integer(value) if isinstance(value, int) else constant(value, "f8")
 
 
 def _attribute(to: FunctionBuilder, node: ast.Attribute) -> TypedValue:
@@ -192,8 +194,9 @@ def results(to: FunctionBuilder, node: ast.expr) -> list[TypedValue]:
     return to.callees.call(to, node.func.id, node.args)
 
 
-_HANDLERS: dict[type[ast.expr], Callable[[FunctionBuilder, ast.expr], TypedValue]] = {
+# Each handler takes the kind of node that it is listed for.
+_HANDLERS: dict[type[ast.expr], Callable[[FunctionBuilder, Any], TypedValue]] = {
     ast.Name: _name, ast.Constant: _constant, ast.Subscript: _subscript, ast.UnaryOp: _unary,
     ast.BinOp: _binary, ast.Compare: _compare, ast.BoolOp: _and_or, ast.IfExp: _conditional,
     ast.Call: _call, ast.Attribute: _attribute,
-}  # type: ignore[dict-item] - each handler takes the kind of node that it is listed for  # fmt: skip
+}  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 from llvmlite import ir
 
@@ -193,8 +194,9 @@ def _call(to: FunctionBuilder, node: ast.Expr) -> None:
         expression(to, node.value)
 
 
-_HANDLERS: dict[type[ast.stmt], Callable[[FunctionBuilder, ast.stmt], None]] = {
+# Each handler takes the kind of node that it is listed for.
+_HANDLERS: dict[type[ast.stmt], Callable[[FunctionBuilder, Any], None]] = {
     ast.Assign: _assign, ast.AugAssign: _update, ast.If: _if, ast.For: _for, ast.While: _while,
     ast.Break: _break, ast.Continue: _continue, ast.Return: _return, ast.Expr: _call,
     ast.Pass: lambda to, node: None,
-}  # type: ignore[dict-item] - each handler takes the kind of node that it is listed for  # fmt: skip
+}  # fmt: skip

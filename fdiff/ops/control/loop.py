@@ -87,11 +87,11 @@ def _infer(
 ) -> tuple[ArrayType, ...]:  # fmt: skip
     first = len(types) - rows
     outs = body.output_types
-    given = (*types[:first], *[ArrayType(t.shape[1:], t.dtype) for t in types[first:]])
+    row_types = (*types[:first], *[ArrayType(t.shape[1:], t.dtype) for t in types[first:]])
     if trips != ArrayType((), INT) or any(t.shape[:1] != (length,) for t in types[first:]):
         raise TapeError(f"a loop of {length} trips is given {types[first:]} as rows")
-    if given != body.input_types or outs[:carries] != given[:carries]:
-        raise TapeError(f"the body of a loop takes {body.input_types} to {outs}, given {given}")
+    if row_types != body.input_types or outs[:carries] != row_types[:carries]:
+        raise TapeError(f"the body of a loop takes {body.input_types} to {outs}, given {row_types}")
     return (*outs[:carries], *[ArrayType((length, *t.shape), t.dtype) for t in outs[carries:]])
 
 

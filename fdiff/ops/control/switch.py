@@ -35,8 +35,8 @@ def _infer(index: ArrayType, *types: ArrayType, branches: Branches) -> tuple[Arr
 def _evaluate(index: Any, *args: Any, branches: Branches) -> object:
     branch = branches[min(max(int(index), 0), len(branches) - 1)]
     outs = runner_of(branch)(*args)
-    made = [np.array(x, t.dtype) for x, t in zip(outs, branch.output_types, strict=True)]
-    return tuple(made) if len(made) > 1 else made[0]
+    results = [np.array(x, t.dtype) for x, t in zip(outs, branch.output_types, strict=True)]
+    return tuple(results) if len(results) > 1 else results[0]
 
 
 def _ways() -> LateParams:

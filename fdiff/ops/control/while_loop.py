@@ -102,8 +102,8 @@ def _infer_sized(*types: ArrayType, tape: Tape, budget: int | None = None) -> tu
 
 def _evaluate_sized(*args: Any, tape: Tape, budget: int | None = None) -> object:
     outs = runner_of(sized_tape(*args, tape=tape, budget=budget))(*args)
-    made = [np.array(x) for x in outs]
-    return tuple(made) if len(made) > 1 else made[0]
+    results = [np.array(x) for x in outs]
+    return tuple(results) if len(results) > 1 else results[0]
 
 
 def sized_tape(trips: Any, *_: Any, tape: Tape, budget: int | None = None) -> Tape:

@@ -105,7 +105,7 @@ def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:
         type_ = trace.builder.nodes[node].types[0]
         return TracedArray(trace, node, type_, scalar=not type_.shape)
 
-    call.alone = True  # type: ignore[attr-defined] - see `trace/ufunc_fast_path.py`
+    vars(call)["alone"] = True  # see `trace/ufunc_fast_path.py`
     return call
 
 

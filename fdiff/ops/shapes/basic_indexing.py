@@ -87,7 +87,7 @@ def _frozen(index: object) -> object:
 def basic_index_of(x: TracedArray, key: object) -> BasicIndex | None:
     """The basic index for a key of Python integers, slices of these, None and Ellipsis; None for any other key."""
     parts: list[object] = []
-    for item in key if key.__class__ is tuple else (key,):  # type: ignore[attr-defined] - its class was looked at
+    for item in key if type(key) is tuple else (key,):
         kind = item.__class__
         if kind is slice:
             start, stop, step = part = item.start, item.stop, item.step

@@ -32,9 +32,9 @@ from ..rewrites.shape_rewrites import (
 from . import axis_maps
 
 
-def _to_scalar(params: Params, given: tuple[Types, ...], types: Types) -> Callable[[Any], object] | None:
+def _to_scalar(params: Params, operand_types: tuple[Types, ...], types: Types) -> Callable[[Any], object] | None:
     """A scalar out of an array of one entry, where `numpy.reshape` gives an array without axes; else the method."""
-    if given[0][0].shape == (1,) and not types[0].shape:
+    if operand_types[0][0].shape == (1,) and not types[0].shape:
         return operator.itemgetter(0)
     return operator.methodcaller("reshape", types[0].shape)
 
@@ -106,7 +106,7 @@ def _unslice(bar: np.ndarray, *, starts: Ints, steps: Ints, shape: Shape) -> np.
     return out
 
 
-def _of_unit_steps(params: Params, given: tuple[Types, ...], types: Types) -> Callable[[Any], object] | None:
+def _of_unit_steps(params: Params, operand_types: tuple[Types, ...], types: Types) -> Callable[[Any], object] | None:
     """A slice by steps of 1 as a key that is made once."""
     named: dict[str, Any] = dict(params)
     if any(step != 1 for step in named["steps"]):

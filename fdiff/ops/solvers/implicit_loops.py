@@ -102,8 +102,8 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, *, equation: Equatio
     return [apply(solution, x, *args[1:], equation=wider)]
 
 
-def _number(own: Sequence[object], given: Sequence[object]) -> list[object]:
-    x, p = own[0], given[0]
+def _number(own: Sequence[object], extras: Sequence[object]) -> list[object]:
+    x, p = own[0], extras[0]
     return [x + 0.1 * x**3 - p[0] * np.cos(p[1] * x)]
 
 

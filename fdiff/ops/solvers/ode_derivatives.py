@@ -68,18 +68,18 @@ def _solve_ivp(
             options["jac"] = whole(matrix, copies)
         else:
             kind = by_blocks(getattr(si, method), matrix, copies)
-    found = si.solve_ivp(fun, (t0, tf), y0, kind, t_eval, **options)
-    if not found.success:
-        raise ConvergenceError(f"scipy.integrate.solve_ivp stopped at t = {steps[-1]!r}: {found.message}")
-    steps, rows = steps if method in METHODS else list(found.t), found.y.T
+    solution = si.solve_ivp(fun, (t0, tf), y0, kind, t_eval, **options)
+    if not solution.success:
+        raise ConvergenceError(f"scipy.integrate.solve_ivp stopped at t = {steps[-1]!r}: {solution.message}")
+    steps, rows = steps if method in METHODS else list(solution.t), solution.y.T
     room = length + 1 - len(steps)
     if length < 0:
-        return {**found, "t": np.array(steps), "y": rows, "count": len(steps) - 1}
+        return {**solution, "t": np.array(steps), "y": rows, "count": len(steps) - 1}
     if room < 0 or (room and method not in METHODS):
         raise MoreSteps
     if t_eval is None:  # the last step is repeated
         rows = np.concatenate([rows, np.repeat(rows[-1:], room, axis=0)])
-    return {**found, "t": np.concatenate([steps, np.full(room, steps[-1])]), "y": rows, "count": len(steps) - 1}
+    return {**solution, "t": np.concatenate([steps, np.full(room, steps[-1])]), "y": rows, "count": len(steps) - 1}
 
 
 def _odeint(fun: object, y0: np.ndarray, t: np.ndarray, *, copies: int = 1, **options: Any) -> dict[str, object]:
@@ -175,8 +175,8 @@ class _Solution:
         """
         starts = [*self.args[: self.count], *([] if self.which is not None else [self.outs[0]])]  # at the steps of the plain run
         begin = np.reshape(start, (directions, self.args[self.y0].size))
-        given = [*starts, *self.extras, begin, *tangents.values()]
-        return apply(variations, *given, call=self.call, rows=self.y.shape[0], wrt=tuple(tangents))
+        operands = [*starts, *self.extras, begin, *tangents.values()]
+        return apply(variations, *operands, call=self.call, rows=self.y.shape[0], wrt=tuple(tangents))
 
 
 def _smooth_jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall, mode: str) -> list[object]:
@@ -234,15 +234,15 @@ def _smooth_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: Sol
     if (bar := bars[call.place("y")]) is ZERO:
         return [ZERO] * len(args)
     pullback = _Pullback(call, args, outs, bar)
-    found: list[object] = [ZERO] * pullback.count
-    found[pullback.y0] = pullback.of_start
+    cotangents: list[object] = [ZERO] * pullback.count
+    cotangents[pullback.y0] = pullback.of_start
     if pullback.by_span:
-        found[0] = pullback.of_first
+        cotangents[0] = pullback.of_first
     if pullback.which is None:
-        found[1] = pullback.of_last
+        cotangents[1] = pullback.of_last
     else:
-        found[pullback.which] = pullback.of_times
-    return [*found, *(pullback.of_extra(k) if x.type.floating else ZERO for k, x in enumerate(pullback.extras))]
+        cotangents[pullback.which] = pullback.of_times
+    return [*cotangents, *(pullback.of_extra(k) if x.type.floating else ZERO for k, x in enumerate(pullback.extras))]
 
 
 # --- samples ------------------------------------------------------------------------------------

@@ -68,8 +68,8 @@ def _solve_ivp(taken: Arguments, plain: Callable[[], object]) -> object:
     span: Any = taken["t_span"]
     t0, tf = span
     start = vector(taken["y0"])
-    given: Any = taken["args"]
-    rest = () if given is None else tuple(given)
+    extra_arguments: Any = taken["args"]
+    rest = () if extra_arguments is None else tuple(extra_arguments)
     jac = options.pop("jac", None)
     both = [taken["fun"], *([jac] if callable(jac) else [])]
     functions = _problem([lambda t, y, f=f: f(t, y, *rest) for f in both], start, lambda: value_of(t0))
@@ -92,14 +92,14 @@ def _solve_ivp(taken: Arguments, plain: Callable[[], object]) -> object:
 def _solved(functions: UserFunctions, starts: dict[str, TracedArray], options: Arguments, has_jac: bool) -> TracedResult:
     here, n = site(), starts["y0"].size
     explicit, evaluated = str(options["method"]) in METHODS, starts.get("t_eval")
-    given = ("fun", "jac") if has_jac else ("fun",)
+    function_names = ("fun", "jac") if has_jac else ("fun",)
 
     def make(bodies: Sequence[TracedFunction], length: int) -> SolverCall:
         static = concrete_options({**options, "length": length}, NAME)
         rows = length + 1 if evaluated is None else evaluated.size
         built = model(bodies[0], str(options["method"]), length, None if evaluated is None else rows) if explicit and length >= 0 else None
         kept = fields(length + 1, rows, n) if explicit or evaluated is None else tuple(f for f in fields(0, rows, n) if f[0] != "t")
-        return SolverCall(NAME, tuple(starts), given, tuple(bodies), static, kept, here, built)
+        return SolverCall(NAME, tuple(starts), function_names, tuple(bodies), static, kept, here, built)
 
     def plain_run(bodies: Sequence[TracedFunction], extras: Sequence[np.ndarray]) -> object:
         return make(bodies, -1).run([*map(value_of, starts.values()), *extras])
@@ -107,22 +107,22 @@ def _solved(functions: UserFunctions, starts: dict[str, TracedArray], options: A
     bodies = functions.explore(plain_run)
     count = plain_run(bodies, [value_of(x) for x in functions.extras])["count"]
     length = 16 * (1 + (5 * count) // 64) if explicit else count if evaluated is None else -1
-    call, found, _ = record_call(
+    call, outputs, _ = record_call(
         primitive if explicit else smooth, functions, list(starts.values()), lambda b: make(b, length), always=True
     )
-    y = np.transpose(found["y"])
-    numbers = {k: field(found[k], y, k, call) for k in ("nfev", "njev", "nlu", "status", "success")}
+    y = np.transpose(outputs["y"])
+    numbers = {k: field(outputs[k], y, k, call) for k in ("nfev", "njev", "nlu", "status", "success")}
     times = evaluated
     if evaluated is None:
-        y, times = DeferredLength(y, found["count"], 1), DeferredLength(_times(found, starts, length), found["count"], 0)
+        y, times = DeferredLength(y, outputs["count"], 1), DeferredLength(_times(outputs, starts, length), outputs["count"], 0)
     message = "The solver successfully reached the end of the integration interval."
     return TracedResult(NAME, {"t": times, "y": y, "sol": None, "t_events": None, "y_events": None, **numbers, "message": message}, {})
 
 
-def _times(found: dict[str, TracedArray], starts: dict[str, TracedArray], length: int) -> TracedArray:
+def _times(outputs: dict[str, TracedArray], starts: dict[str, TracedArray], length: int) -> TracedArray:
     """Times of the steps; the first and the last are the ends of the interval, with their derivatives."""
     index = np.arange(length + 1)
-    return np.where(index == 0, starts["t0"], np.where(index >= found["count"], starts["tf"], found["t"]))
+    return np.where(index == 0, starts["t0"], np.where(index >= outputs["count"], starts["tf"], outputs["t"]))
 
 
 def _odeint(taken: Arguments, plain: Callable[[], object]) -> object:
@@ -134,15 +134,15 @@ def _odeint(taken: Arguments, plain: Callable[[], object]) -> object:
     def closed(f: Callable[..., object]) -> Callable[..., object]:
         return (lambda t, y: f(t, y, *rest)) if order else (lambda t, y: f(y, t, *rest))
 
-    given = [taken["func"], *([taken["Dfun"]] if taken["Dfun"] is not None else [])]
-    functions = _problem([closed(f) for f in given], state, lambda: value_of(times)[0])
+    user_functions = [taken["func"], *([taken["Dfun"]] if taken["Dfun"] is not None else [])]
+    functions = _problem([closed(f) for f in user_functions], state, lambda: value_of(times)[0])
     if not functions.extras and all_captured([start, times]):
         return plain()
     _refused(taken, name, ("full_output",))
     words = ("col_deriv", "ml", "mu", "rtol", "atol", "tcrit", "h0", "hmax", "hmin", "mxstep", "mxhnil", "mxordn", "mxords")
     static = concrete_options({k: taken[k] for k in words if taken[k] is not None}, name)
     here, kept = site(), tuple(f for f in fields(0, times.size, state.size) if f[0] != "t")
-    names = ("fun", "Dfun")[: len(given)]
+    names = ("fun", "Dfun")[: len(user_functions)]
 
     def make(bodies: tuple[TracedFunction, ...]) -> SolverCall:
         return SolverCall(name, ("y0", "t"), names, bodies, static, kept, here)

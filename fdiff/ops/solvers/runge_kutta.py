@@ -99,9 +99,9 @@ def model(fun: TracedFunction, name: str, length: int, places: int | None) -> Tr
     own = [*number_types(2), fun.tape.input_types[1], *([ArrayType((places,), F8)] if places is not None else [])]
     extras = fun.tape.input_types[2:]
 
-    def results(given: list[TracedArray], _: list[TracedArray]) -> list[object]:
-        t0, tf, y0 = given[:3]
-        shared, (times, count) = given[len(own) : -2], given[-2:]
+    def results(operands: list[TracedArray], _: list[TracedArray]) -> list[object]:
+        t0, tf, y0 = operands[:3]
+        shared, (times, count) = operands[len(own) : -2], operands[-2:]
         index = np.arange(length + 1)
         moving = np.where(index == 0, t0, np.where(index >= count, tf, times))
         body = step(fun, name, places is not None)
@@ -110,9 +110,9 @@ def model(fun: TracedFunction, name: str, length: int, places: int | None) -> Tr
         if places is None:
             return [np.where(index[:, None] <= count, np.concatenate([y0[None], outs[0]]), last)]
         ahead = np.where(tf >= t0, 1.0, -1.0)
-        at = np.clip(np.searchsorted(ahead * times, ahead * given[3]) - 1, 0, count - 1)
+        at = np.clip(np.searchsorted(ahead * times, ahead * operands[3]) - 1, 0, count - 1)
         h = (moving[1:] - moving[:-1])[at]
-        x = (given[3] - moving[at]) / h
+        x = (operands[3] - moving[at]) / h
         return [outs[0][at] + _inside(METHODS[name], outs[1][at], x, h)]
 
     return constant_body(results, [*own, *extras, ArrayType((length + 1,), F8), ArrayType((), INT)], [])

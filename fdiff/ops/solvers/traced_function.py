@@ -92,8 +92,8 @@ class TracedFunction:
 
     def _entered(self, own: Sequence[object], extras: Sequence[object]) -> list[TracedArray]:
         trace = current()
-        given = [TracedArray(trace, trace.lift(x), t) for x, t in zip([*own, *extras], self.tape.input_types, strict=True)]
-        return splice(self.tape, given, trace)
+        operands = [TracedArray(trace, trace.lift(x), t) for x, t in zip([*own, *extras], self.tape.input_types, strict=True)]
+        return splice(self.tape, operands, trace)
 
     # -------------------------------------------------------------------- derivatives, for the rules
 

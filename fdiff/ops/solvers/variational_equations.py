@@ -53,9 +53,9 @@ def _varied(fun: TracedFunction, wrt: tuple[int, ...], directions: int) -> tuple
     mapped = [*[False] * (2 + len(extras)), *[True] * (1 + len(wrt))]
     wide = pushforward.batched(mapped, directions)
 
-    def slopes(own: list[TracedArray], given: list[TracedArray]) -> list[object]:
+    def slopes(own: list[TracedArray], parameters: list[TracedArray]) -> list[object]:
         t, z = own
-        shared, tangents = given[: len(extras)], given[len(extras) :]
+        shared, tangents = parameters[: len(extras)], parameters[len(extras) :]
         y, moved = z[:n], z[n:].reshape((directions, n))
         ahead = wide.spliced([t, y, *shared, moved, *tangents], [])[0]
         return [np.concatenate([fun.spliced([t, y], shared)[0], ahead.reshape((-1,))])]
@@ -65,9 +65,9 @@ def _varied(fun: TracedFunction, wrt: tuple[int, ...], directions: int) -> tuple
     whole = constant_body(slopes, own, every)
     columns = whole.pushforward([1]).batched([*[False] * (2 + len(every)), True], n)
 
-    def matrix(own: list[TracedArray], given: list[TracedArray]) -> list[object]:
+    def matrix(own: list[TracedArray], parameters: list[TracedArray]) -> list[object]:
         seeds = np.eye(n, n * (1 + directions))
-        return [np.transpose(columns.spliced([*own, *given, seeds], [])[0])]
+        return [np.transpose(columns.spliced([*own, *parameters, seeds], [])[0])]
 
     return whole, constant_body(matrix, own, every)
 
@@ -198,9 +198,9 @@ def _as_solution(call: SolverCall, rows: int, wrt: tuple[int, ...], types: tuple
 
     def results(own: list[TracedArray], _: list[TracedArray]) -> list[object]:
         join = lambda y, begin: np.concatenate([y, np.reshape(begin, (-1,))])  # noqa: E731 - a line
-        given = _arguments(own, call, join)
-        found = apply_many(PRIMITIVES["scipy.ode"], *given, call=_wider(call, wrt, directions, rows), mode="rule")
-        return [found[0][:, n:].reshape((rows, directions, n))]
+        operands = _arguments(own, call, join)
+        solution = apply_many(PRIMITIVES["scipy.ode"], *operands, call=_wider(call, wrt, directions, rows), mode="rule")
+        return [solution[0][:, n:].reshape((rows, directions, n))]
 
     return constant_body(results, types, [])
 
@@ -216,8 +216,8 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, needed: Sequence
         return [ZERO] * len(args)
     wrt = [k for k, (x, need) in enumerate(zip(args, needed, strict=True)) if need and x.type.floating]
     pullback = _as_solution(types=tuple([x.type for x in args]), **params).cotangents(wrt)
-    found = dict(zip(wrt, pullback.spliced([*args, bars[0]], []), strict=True))
-    return [found.get(k, ZERO) for k in range(len(args))]
+    cotangents = dict(zip(wrt, pullback.spliced([*args, bars[0]], []), strict=True))
+    return [cotangents.get(k, ZERO) for k in range(len(args))]
 
 
 def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: Any) -> list[object]:
@@ -232,9 +232,9 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: Any) -> li
     return [np.moveaxis(np.reshape(out, (out.shape[0], size, directions, n)), 1, 0)]
 
 
-def right_side(own: Sequence[object], given: Sequence[object]) -> list[object]:
+def right_side(own: Sequence[object], parameters: Sequence[object]) -> list[object]:
     """Two equations ``dy/dt = f(t, y)``, whose solutions are smooth."""
-    (t, y), p = own, given[0]
+    (t, y), p = own, parameters[0]
     return [np.sin(p[0] * y[::-1]) + p[1] * np.cos(t)]
 
 

@@ -82,8 +82,8 @@ def see(trace: Recorder) -> None:
 
     It is over where a generator goes on that was begun in a function traced before.
     """
-    for k, known in enumerate(stack.traces):
-        if known.builder is trace.builder:
+    for k, other in enumerate(stack.traces):
+        if other.builder is trace.builder:
             stack.traces[k] = trace
             stack.free = True
             if trace.derivative_free:

@@ -92,8 +92,8 @@ class EagerTrace(EagerRecorder, Trace):
         if spot is None or kind is None:
             return of_entry(self, x, key, getitem)
         link = x.link
-        if link.__class__ is PendingStores:
-            node = link.entries.get(spot)  # type: ignore[union-attr] - its class was looked at
+        if type(link) is PendingStores:
+            node = link.entries.get(spot)
             if node is not None:
                 return of_class(kind, self, node)
             source = x.node
@@ -114,7 +114,7 @@ class EagerTrace(EagerRecorder, Trace):
     def put(self, x: TracedArray, key: object, value: object) -> bool:
         """Store a number of the same dtype in one entry; False for any other `key` or `value`."""
         link = x.link
-        if not (link is None or link.__class__ is PendingStores) or x.scalar or x.weak:
+        if not (link is None or type(link) is PendingStores) or x.scalar or x.weak:
             return False
         dtype = x.type.dtype
         flat = _spot(x.type.shape, key)
@@ -130,7 +130,7 @@ class EagerTrace(EagerRecorder, Trace):
             return False
         if link is None:
             x.link = link = PendingStores(None)
-        link.entries[flat] = node  # type: ignore[union-attr] - it has entries
+        link.entries[flat] = node
         return True
 
 

@@ -52,8 +52,11 @@ def install() -> None:
             setattr(TracedArray, name, property(hiding(gated_method(member.fget)), store))
         elif name not in _UNGATED and callable(member) and not isinstance(member, type):
             setattr(TracedArray, name, gated_method(member))
-    TracedArray.__array_ufunc__ = _gated_ufunc(TracedArray.__array_ufunc__.__wrapped__)  # type: ignore[method-assign,attr-defined] - with a gate
-    TracedArray.__array_function__ = _gated_function(TracedArray.__array_function__.__wrapped__)  # type: ignore[method-assign,attr-defined] - as above
+    for name, with_gate in (
+        ("__array_ufunc__", _gated_ufunc),
+        ("__array_function__", _gated_function),
+    ):
+        setattr(TracedArray, name, with_gate(getattr(TracedArray, name).__wrapped__))
     by_position.update({f: f for f in (np.take, np.choose, np.take_along_axis)})
     for key, (function, stand_in) in REPLACEMENTS.copy().items():
         REPLACEMENTS[key] = function, gated(stand_in)

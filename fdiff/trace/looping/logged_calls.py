@@ -38,18 +38,18 @@ class IncomparableError(Exception):
 def structure(x: object, handles: list[TracedArray], values: list[object]) -> Structure:
     """The structure of an argument, whose handles and other values are taken out in order."""
     kind = x.__class__
-    if kind is TracedArray:
-        handles.append(x)  # type: ignore[arg-type] - its class was looked at
+    if type(x) is TracedArray:
+        handles.append(x)
         return HANDLE
     if kind is int or kind is float:
         values.append(x)
         return kind
-    if kind is tuple or kind is list:
-        return (kind, *[structure(part, handles, values) for part in x])  # type: ignore[attr-defined] - as above
-    if kind is slice:
-        return (kind, *[structure(e, handles, values) for e in (x.start, x.stop, x.step)])  # type: ignore[attr-defined] - as above
-    if kind is TracedLocalArray:
-        handles.append(x.handle)  # type: ignore[attr-defined] - as above
+    if type(x) is tuple or type(x) is list:
+        return (kind, *[structure(part, handles, values) for part in x])
+    if type(x) is slice:
+        return (kind, *[structure(e, handles, values) for e in (x.start, x.stop, x.step)])
+    if type(x) is TracedLocalArray:
+        handles.append(x.handle)
         return LOCAL
     values.append(_value(x))
     return kind
@@ -185,8 +185,8 @@ def note_result(
     where = place_of(out, args, named) if isinstance(out, (TracedArray, np.ndarray)) else ()
     if where:
         call.result = "given", where
-    elif out.__class__ is LocalArray and out.flags.writeable:  # type: ignore[attr-defined] - its class was looked at
-        call.result = "local", LocalResult(out)  # type: ignore[arg-type] - as above
+    elif type(out) is LocalArray and out.flags.writeable:
+        call.result = "local", LocalResult(out)
     else:
         shape = structure(out, call.outs, values)
         concrete = any(isinstance(v, (np.ndarray, np.generic)) for v in values)
@@ -287,8 +287,8 @@ def place_of(out: object, args: tuple[object, ...], named: Mapping[str, object])
     for name, a in named.items():
         if out is a:
             return (name,)
-        if name == "out" and a.__class__ is tuple:
-            for k, part in enumerate(a):  # type: ignore[arg-type,var-annotated] - its class was looked at
+        if name == "out" and type(a) is tuple:
+            for k, part in enumerate(a):
                 if out is part:
                     return name, k
     return ()

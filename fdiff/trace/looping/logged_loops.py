@@ -58,6 +58,6 @@ def _register_unrolled(log: Any, call: LoggedLoop) -> None:
     if frame.outs:
         return
     first, slots = frame.template.first_made, frame.template.out_slots
-    for trip, made in enumerate(frame.history[: call.trips - 1]):
+    for trip, handles in enumerate(frame.history[: call.trips - 1]):
         for place, slot in enumerate(slots):
-            log.register(call, call.width * (1 + trip) + place, made[slot - first])
+            log.register(call, call.width * (1 + trip) + place, handles[slot - first])

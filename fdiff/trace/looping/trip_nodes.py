@@ -167,10 +167,10 @@ class TripNodes:
             rows.append(np.array(self.taken[:n]))
         handles = [*self.inits, *self.slots[: len(template.invariants)]]
         self.outs = loop_node(trace, template, handles, rows, n, n, self.first)
-        for made, carries in template.stored_later.items():
+        for latest, carries in template.stored_later.items():
             for lag, slot in enumerate(carries, 1):
                 h = self.inits[slot - len(template.invariants)]
-                h.link, h.node = None, in_memory_order(h, self._behind(made, -lag))
+                h.link, h.node = None, in_memory_order(h, self._behind(latest, -lag))
         if self.values is not None:
             self.values.enter(self.outs[: len(self.inits) + len(template.mutated) + 1])
         self.log.entered(template.items[0].call, n, template.length, len(template.paths))

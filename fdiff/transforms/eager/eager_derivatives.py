@@ -39,9 +39,9 @@ def pull_values(
 def enter_gradient(trace: EagerTrace, out: int, wrt: Sequence[int]) -> list[int | None]:
     """Nodes of the gradients of node `out`, which has one element, entered in the trace."""
     type_ = trace.builder.nodes[out].type
-    one = trace.builder.constant(np.ones(type_.shape, type_.dtype))
+    unit_seed = trace.builder.constant(np.ones(type_.shape, type_.dtype))
     with np.errstate(all="ignore"):
-        return EnteredPullSweep(trace, None).run({out: one}, wrt)
+        return EnteredPullSweep(trace, None).run({out: unit_seed}, wrt)
 
 
 def push_values(

@@ -277,7 +277,7 @@ def _batch(
         if on[k] and not mapped[1 + k]:
             arguments.append(np.broadcast_to(x, (size, *x.shape)))
         elif on[k] and k >= len(on) - rows:
-            arguments.append(np.moveaxis(x, 0, 1))  # type: ignore[call-overload] - stubs know no traced arrays
+            arguments.append(np.moveaxis(x, 0, 1))
         else:
             arguments.append(x)
     results = apply_many(
@@ -287,7 +287,7 @@ def _batch(
         x if on[k] else np.broadcast_to(x, (size, *x.shape))
         for k, x in enumerate(results[:carries])
     ]
-    return [*last, *[np.moveaxis(x, 0, 1) for x in results[carries:]]]  # type: ignore[call-overload] - stubs know no traced arrays
+    return [*last, *[np.moveaxis(x, 0, 1) for x in results[carries:]]]
 
 
 def _batch_trips(

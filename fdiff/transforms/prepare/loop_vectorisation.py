@@ -103,8 +103,8 @@ class _IsomorphicParts:
         sums = [n for ids in self.steps if (n := self._summed(ids[0])) > 1]
         if not sums:
             return self.join.axis is not None
-        one = self.nodes[self.parts[0]].type.size == 1
-        return one or max(sums) > FEW or self.count >= MANY
+        single_entry = self.nodes[self.parts[0]].type.size == 1
+        return single_entry or max(sums) > FEW or self.count >= MANY
 
     def _summed(self, i: int) -> int:
         """How many entries node `i` sums, or reduces otherwise, for one of its own."""

@@ -9,6 +9,8 @@ entries.
 
 from __future__ import annotations
 
+from typing import cast
+
 import fdiff.intact_numpy as np
 
 from ...arraytype import INT, ArrayType, real_dtype
@@ -52,10 +54,10 @@ def diagonal_swept(
         inputs = [trace.input(t) for t in tape.input_types]
         total: object = trace.input(source) if chunked else None
         first: TracedArray | int = trace.input(ArrayType((), INT)) if chunked else 0
-        rows = np.reshape(apply(iota, size=size) + first, (size, *(1,) * len(source.shape)))  # type: ignore[operator] - `fdiff.ops` enters the operators
+        rows = np.reshape(apply(iota, size=size) + first, (size, *(1,) * len(source.shape)))
         hit = rows == colours.reshape(source.shape)
-        seeds = np.where(hit, 1.0, 0.0).astype(real_dtype(source.dtype))
-        (swept,) = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item] - seeds are a traced array, an object to the stubs
+        seeds = cast("TracedArray", np.where(hit, 1.0, 0.0).astype(real_dtype(source.dtype)))
+        (swept,) = splice(mapped, [*inputs, seeds], trace)
         entries = np.sum(np.where(hit, swept, 0.0), axis=0)
         out = entries if total is None else total + entries
         return trace.builder.finish([trace.lift(out, source.dtype)])

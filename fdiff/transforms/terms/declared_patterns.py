@@ -58,7 +58,7 @@ class DeclaredCall(CheckpointRule):
                 for a, dot in zip(args[plain:], dots[plain:], strict=True)
             ]
             parts += apply_many(CALL, *args[:plain], *seeds, rule=self)
-        return [sum(parts[1:], parts[0])]  # type: ignore[arg-type] - traced arrays
+        return [sum(parts[1:], parts[0])]
 
     def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
         """A cotangent of each real argument, by a call for each."""

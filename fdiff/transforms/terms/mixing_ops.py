@@ -141,7 +141,7 @@ def _terms(
     terms = []
     outs = _batched(sweep, node, q, seeds)
     for value, type_, cols in zip(outs, node.types, maps, strict=True):
-        coef = np.moveaxis(value, 0, -1)  # type: ignore[call-overload] - stubs know no traced arrays
+        coef = np.moveaxis(value, 0, -1)
         there = type_.size and size
         terms.append([LinearTerm(whole(type_.shape), cols, coef, source)] if there else [])
     return terms

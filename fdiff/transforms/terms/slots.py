@@ -128,7 +128,7 @@ def filled(entries: Sequence[Entries], slots: np.ndarray, size: int, dtype: np.d
     for slot, e in parts:
         if not isinstance(e.values, TracedArray):
             continue
-        values: Any = e.values.astype(dtype, copy=False)  # type: ignore[operator] - entered by `fdiff.ops`
+        values: Any = e.values.astype(dtype, copy=False)
         whole = len(slot) == size and data is base and not apart
         if whole and np.array_equal(slot, np.arange(size)):
             data = values + data if taken.any() else values

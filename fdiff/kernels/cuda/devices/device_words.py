@@ -94,7 +94,7 @@ def _intrinsic(name: str) -> Any:
             typed_call = typing(context, *kinds)
         return None if typed_call is None else (typed_call[0], _by_nvvm(typed_call[1]))
 
-    typed.__signature__ = typing.__signature__  # type: ignore[attr-defined] - a function has one
+    vars(typed)["__signature__"] = vars(typing)["__signature__"]
     typed.__name__ = typed.__qualname__ = typing.__name__
     return intrinsic(typed)
 

@@ -289,6 +289,6 @@ def _lookup(lookup: Lookup) -> list[int]:
             return [entry.keys, id(mapping), entry.address, value, ENTRY, key, entry.kind]
     in_register = type(lookup.thing) is int
     how = lookup.how | FROM_REGISTER * in_register | INTO_REGISTER * (lookup.into > 0)
-    thing = lookup.thing if in_register else id(lookup.thing)
+    thing = lookup.thing if type(lookup.thing) is int else id(lookup.thing)
     function = python_api(lookup.function)
-    return [function, thing, lookup.argument, lookup.value, how, lookup.into, 0]  # type: ignore[list-item] - a register
+    return [function, thing, lookup.argument, lookup.value, how, lookup.into, 0]

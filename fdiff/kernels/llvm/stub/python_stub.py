@@ -31,11 +31,12 @@ def call_through_python(
     def run(*arguments: object) -> object:
         if len(arguments) != len(inputs):
             return None
-        arrays = [_taken(a, entry) for a, entry in zip(arguments, inputs, strict=True)]
-        if any(array is None for array in arrays):
+        taken = [_taken(a, entry) for a, entry in zip(arguments, inputs, strict=True)]
+        arrays = [array for array in taken if array is not None]
+        if len(arrays) < len(taken):
             return None
         results = [np.empty(o.shape, o.dtype) for o in outputs]
-        code = _run(kernel, bound, inputs, [*arrays, *results])  # type: ignore[list-item] - none is None
+        code = _run(kernel, bound, inputs, [*arrays, *results])
         if status:
             return code
         return tuple(results) if code == 0 else None

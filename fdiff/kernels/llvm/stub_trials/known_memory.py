@@ -114,10 +114,11 @@ class KnownMemory:
         """The object at an address; what is being made as its kind."""
         if address not in self.objects:
             raise Unfit("it takes something for an object that is none")
-        thing, kind = self.objects[address], self.kinds.get(address)
+        thing: Any = self.objects[address]  # what is being made is a dict or a list of addresses
+        kind = self.kinds.get(address)
         if kind is dict:
-            return {self.thing(k): self.thing(v) for k, v in thing.items()}  # type: ignore[attr-defined] - a dict
-        return thing if kind is None else kind(map(self.thing, thing))  # type: ignore[call-overload] - a list
+            return {self.thing(k): self.thing(v) for k, v in thing.items()}
+        return thing if kind is None else kind(map(self.thing, thing))
 
     def forget(self, begin: int) -> None:
         """Let the stub not use this memory any more."""

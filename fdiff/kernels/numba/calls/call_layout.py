@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-Tree = object  # an int, None, or a tuple of trees
+Tree: TypeAlias = "int | tuple[Tree, ...] | None"
 
 
 class ArrayArgument(NamedTuple):
@@ -91,7 +91,7 @@ class CallLayout:
         def shown(tree: Tree) -> str:
             if isinstance(tree, tuple):
                 return f"({', '.join(map(shown, tree))})"
-            return "None" if tree is None else str(self.given[tree])  # type: ignore[index] - a leaf is an int
+            return "None" if tree is None else str(self.given[tree])
 
         positional = len(self.arguments) - len(self.names)
         words = [shown(tree) for tree in self.arguments]
@@ -105,4 +105,4 @@ def leaves(tree: Tree) -> Iterator[int]:
         for child in tree:
             yield from leaves(child)
     elif tree is not None:
-        yield tree  # type: ignore[misc] - a leaf is an int
+        yield tree

@@ -193,7 +193,8 @@ class _Writer:
                 yield f"y{k} = np.empty({self._sizes(k)}, {_named(result.dtype)})"
         for k in self.scalars:
             result = self.layout.made[k]
-            yield f"q{k} = slot({_named(result.dtype)}(0))"  # type: ignore[union-attr] - not a Number
+            assert isinstance(result, Result), "a number has no slot"
+            yield f"q{k} = slot({_named(result.dtype)}(0))"
 
     def _overlaps(self, k: int) -> str:
         """Whether an array that is given to write to overlaps one that is read."""
