@@ -70,11 +70,7 @@ class WeakValues(Generic[K, V]):
 
     def values(self) -> list[V]:
         """Those that live."""
-        return [
-            value
-            for reference in [*self._references.values()]
-            if (value := reference()) is not None
-        ]
+        return [value for entry in [*self._references.values()] if (value := entry()) is not None]
 
     def clear(self) -> None:
         """Forget all."""

@@ -12,7 +12,7 @@ for it (`fdiff.kernels.cuda`).
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import fdiff.intact_numpy as np
 
@@ -100,40 +100,26 @@ def _in_order(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype)
     return True
 
 
-class ForeignArray(Protocol):
-    """An array of another library that may lie on a GPU."""
-
-    shape: tuple[int, ...]
-    dtype: object
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]: ...
-    def __dlpack_device__(self) -> tuple[int, int]: ...
-
-
-def described(value: object) -> tuple[tuple[int, ...], str]:
+def described(value: Any) -> tuple[tuple[int, ...], str]:
     """Shape and dtype of an array of another library, by which two of them are compared."""
-    array = cast("ForeignArray", value)
     if hasattr(type(value), "__cuda_array_interface__"):
-        interface = array.__cuda_array_interface__
+        interface = value.__cuda_array_interface__
         return tuple(interface["shape"]), str(interface["typestr"])
-    return tuple(array.shape), str(array.dtype)
+    return tuple(value.shape), str(value.dtype)
 
 
-def lies_on_device(value: object) -> bool:
+def lies_on_device(value: Any) -> bool:
     """Whether a value is an array of another library, in the memory of a GPU."""
-    kind, array = type(value), cast("ForeignArray", value)
+    kind = type(value)
     if isinstance(value, (np.ndarray, np.generic, int, float, complex, str)):
         return False
     if getattr(kind, "__cuda_ndarray__", False) is True:  # Numba's, its simulator's too
         return True
     if hasattr(kind, "__cuda_array_interface__"):
-        try:
-            return array.__cuda_array_interface__ is not None
-        except AttributeError:  # an array of torch or JAX in the memory of the host
-            return False
+        try:  # arrays of torch and JAX in the memory of the host have none
+            return getattr(value, "__cuda_array_interface__", None) is not None
         except RuntimeError:  # of torch, if it is part of its graph: it lies on a GPU
             return True
     if hasattr(kind, "__dlpack_device__"):
-        return int(array.__dlpack_device__()[0]) in _DLPACK_CUDA
+        return int(value.__dlpack_device__()[0]) in _DLPACK_CUDA
     return False

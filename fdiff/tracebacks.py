@@ -191,9 +191,8 @@ def _refused_arguments(error: BaseException) -> bool:
 def _show_parameters(error: BaseException, function: Callable[..., object], call: str) -> None:
     """Add the public call, the user's line, and which arguments there are."""
     signature = inspect.signature(function)
-    plain = [
-        p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"
-    ]
+    parameters = signature.parameters.values()
+    plain = [p.replace(annotation=p.empty) for p in parameters if p.name != "self"]
     shown = signature.replace(parameters=plain, return_annotation=signature.empty)
     way = f"It is called as {function.__name__}{shown}."
     if str(signature.return_annotation).startswith("Prepared"):

@@ -29,6 +29,7 @@ class Spec(NamedTuple):
 
 
 Tree = TypeVar("Tree")
+CallArguments = tuple[tuple[object, ...], dict[str, object]]
 LEAF = Spec(None)
 MOST_LEVELS = 200  # of containers inside each other: far from where Python's recursion ends
 Flatten = Callable[[Any], tuple[Sequence[object], object]]  # children, and what else there is
@@ -139,11 +140,9 @@ def unflatten(spec: Spec, leaves: Sequence[object]) -> object:
     return _build(spec, iter(leaves))
 
 
-def unflatten_call(
-    spec: Spec, leaves: Sequence[object]
-) -> tuple[tuple[object, ...], dict[str, object]]:
+def unflatten_call(spec: Spec, leaves: Sequence[object]) -> CallArguments:
     """The arguments and the keyword arguments of a call, which were flattened as a pair."""
-    return cast("tuple[tuple[object, ...], dict[str, object]]", unflatten(spec, leaves))
+    return cast("CallArguments", unflatten(spec, leaves))
 
 
 def _build(spec: Spec, leaves: Iterator[object]) -> object:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import FunctionType
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeGuard
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeGuard, cast
 
 from ..foreign_errors import hiding
 from ..user_lines import is_internal
@@ -81,7 +81,7 @@ class Log(ShownCall):
     def __call__(self, *args: object, **kwargs: object) -> object:
         level, rest = (args[0], args[1:]) if self._level is None else (self._level, args)
         if kwargs or not rest or not isinstance(level, int):
-            return self._show(self._real, args, kwargs)  # type: ignore[arg-type] - a function
+            return self._show(cast("Callable[..., object]", self._real), args, kwargs)
         frame = sys._getframe(1)
         while frame.f_back is not None and is_internal(frame.f_code.co_filename):
             frame = frame.f_back

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from inspect import Parameter, signature
-from typing import NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import fdiff.intact_numpy as np
 
@@ -39,6 +39,11 @@ WAY_OUT = "__fdiff_way_out__"  # of a class of ours that operators do not take: 
 TAKE_NUMBERS = "Pass its numbers: `series.to_numpy()`, `frame.to_numpy()`."
 ONCE = "Name each argument once; -1 is the last one."
 NUMERIC = "biufc"  # kinds of dtypes that are traced; strings, dates, records and objects are not
+
+
+def shape_of(leaf: Any) -> tuple[int, ...]:
+    """The shape of an array or a number."""
+    return np.shape(leaf)
 
 
 def leaf_key(leaf: object) -> object:

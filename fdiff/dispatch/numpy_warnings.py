@@ -163,7 +163,7 @@ def _is_strict(variant: Variant) -> bool:
 
 def _call_plainly(program: Program, f: Function, arguments: Arguments) -> None:
     """Call the function as plain code, so that NumPy warns or raises."""
-    args, kwargs = cast("Arguments", map_leaves(_own, arguments))
+    args, kwargs = map_leaves(_own, arguments)
     try:
         if program.plain is not None:
             program.plain(f, args, kwargs)

@@ -70,7 +70,7 @@ def _by_number(argnums: object, f: object, name: str) -> str:
 def check_flags(name: str, f: object, **flags: object) -> list[bool]:
     """Options that are on or off, as truth values; anything else is refused."""
     return [
-        value if value.__class__ is bool else flag(value, role, called(name, f))  # type: ignore[misc] - its class was looked at
+        value if type(value) is bool else flag(value, role, called(name, f))
         for role, value in flags.items()
     ]
 

@@ -22,9 +22,10 @@ import fdiff.intact_numpy as np
 from ..bounded_cache import keep
 from ..foreign_errors import not_foreign
 
+Around = ast.stmt | ast.Lambda  # a loop, or what has variables of its own
 _PARTS = 64  # of a loop that are weighed
 _MOST = 8  # files whose loops are remembered
-_files: dict[str, tuple[int, list[list[ast.AST]]]] = {}
+_files: dict[str, tuple[int, list[list[Around]]]] = {}
 _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -158,7 +159,7 @@ def _within(body: list[ast.stmt], line: int) -> bool:
     return body[0].lineno <= line <= (body[-1].end_lineno or 0)
 
 
-def _around(name: str, line: int) -> list[ast.AST]:
+def _around(name: str, line: int) -> list[Around]:
     """The statements and functions around a line of a file, the outermost first."""
     lines = linecache.getlines(name)
     entry = _files.get(name)
@@ -168,11 +169,11 @@ def _around(name: str, line: int) -> list[ast.AST]:
         except not_foreign(SyntaxError, ValueError):  # the file is another by now, or no Python
             tree = ast.Module([], [])
         entry = keep(_files, name, (len(lines), [*_chains(tree, [])]), _MOST)
-    chains = [c for c in entry[1] if c[-1].lineno <= line <= (c[-1].end_lineno or 0)]  # type: ignore[attr-defined] - statements
+    chains = [c for c in entry[1] if c[-1].lineno <= line <= (c[-1].end_lineno or 0)]
     return max(chains, key=len, default=[])
 
 
-def _chains(node: ast.AST, above: list[ast.AST]) -> Iterator[list[ast.AST]]:
+def _chains(node: ast.AST, above: list[Around]) -> Iterator[list[Around]]:
     """Each loop and each function of a tree, below those around it."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.For, ast.While, *_SCOPES)):

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain, repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import InputError, failure, given_path
 from ..tracebacks import public
@@ -106,7 +106,7 @@ class _UntrustedFile:
             if (table, "CREATE TABLE ") not in tables or not {*columns} <= {*plain}:
                 raise _BrokenFileError(f"it has no table {table} with {' and '.join(columns)}")
 
-    def _every(self, query: str) -> Iterator[tuple[object, ...]]:
+    def _every(self, query: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a query, of which there may not be too many.
 
         Python handles signals between two of them.
@@ -129,7 +129,7 @@ class _UntrustedFile:
 
     def names(self) -> dict[int, str]:
         """The table of strings."""
-        return {key: str(text) for key, text in self._every("SELECT _id_, value FROM StringTable")}  # type: ignore[misc] - a primary key
+        return {key: str(text) for key, text in self._every("SELECT _id_, value FROM StringTable")}
 
 
 def _events(file: _UntrustedFile) -> list[FunctionEvent]:

@@ -35,9 +35,8 @@ def resolve(value: object) -> object:
     if (kind := type(value)) in _HOLDING:
         items = cast("Sequence[object]", value)
         parts = [resolve(item) for item in items]
-        if not any(map(is_not, parts, items)):
-            return value
-        return parts if kind is list else tuple(parts)
+        if any(map(is_not, parts, items)):
+            return parts if kind is list else tuple(parts)
     return value
 
 

@@ -9,9 +9,9 @@ that no C code can read numbers there, which would be out of date.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -71,12 +71,12 @@ class LocalArray(np.ndarray):
     ) -> object:
         return array[()] if return_scalar else array.view(LocalArray)
 
-    def __array_function__(
+    def __array_function__(  # type: ignore[override] - NumPy gives a tuple and a dict
         self,
         func: Callable[..., object],
         types: Iterable[type],
-        args: Iterable[object],
-        kwargs: Mapping[str, object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
     ) -> object:
         # NumPy asks local arrays first, as they are of a subclass of ndarray.
         if holds_traced(args) or holds_traced(list(kwargs.values())):
@@ -144,18 +144,6 @@ LocalArray.real, LocalArray.imag = _part("real"), _part("imag")  # type: ignore[
 ARRAY_CLASSES.add(LocalArray)
 
 
-class _Flat(Protocol):
-    """The entries of an array in order, of NumPy's or of a traced one."""
-
-    def __getitem__(self, key: object, /) -> object: ...
-    def __setitem__(self, key: object, value: object, /) -> None: ...
-    def __iter__(self) -> Iterator[object]: ...
-
-
-def _flat(entries: object) -> _Flat:
-    return cast("_Flat", entries)
-
-
 class LocalFlat:
     """``a.flat`` of a local array, which notices stores as the array does."""
 
@@ -166,17 +154,18 @@ class LocalFlat:
 
     def __setitem__(self, key: object, value: object) -> None:
         if type(self.array) is TracedLocalArray or holds_traced(value):
-            _flat(make_traced(self.array).flat)[... if key is ... else key] = value
+            entries: Any = make_traced(self.array).flat
+            entries[... if key is ... else key] = value
         else:
-            _flat(np.ndarray.flat.__get__(self.array))[key] = value
+            self._iterator()[key] = value
 
     @hiding
     def __getattr__(self, name: str) -> object:
         return getattr(self._iterator(), name)
 
-    def _iterator(self) -> _Flat:
+    def _iterator(self) -> Any:
         array, traced = self.array, type(self.array) is TracedLocalArray
-        return _flat(array.handle.flat if traced else np.ndarray.flat.__get__(array))
+        return array.handle.flat if traced else np.ndarray.flat.__get__(array)
 
     def __getitem__(self, key: object) -> object:
         return self._iterator()[key]
@@ -244,7 +233,7 @@ class TracedLocalArray(LocalArray):
     def __array_function__(
         self,
         func: Callable[..., object],
-        types: object,
+        types: Iterable[type],
         args: tuple[object, ...],
         kwargs: dict[str, object],
     ) -> object:
@@ -379,11 +368,12 @@ def _make_traced(array: LocalArray) -> TracedArray:
     family = _family(owner)
     # the real or imaginary part of complex memory is a part of a traced array
     wholes = [(part, "") if part.dtype == owner.dtype else whole_of(owner, part) for part in family]
-    if None in wholes:
+    parts = [whole for whole in wholes if whole is not None]
+    if len(parts) < len(wholes):
         fact = "a traced value was stored into memory that is viewed as several dtypes."
         raise current().fail(fact, "Make arrays of their own: `z = a + 1j * b`.")
-    memory = [np.ndarray.view(w, np.ndarray) for w in (owner, *(w for w, _ in wholes))]  # type: ignore[misc] - None is refused above
-    names = [name for _, name in wholes]  # type: ignore[misc] - None is refused above
+    memory = [np.ndarray.view(w, np.ndarray) for w in (owner, *(w for w, _ in parts))]
+    names = [name for _, name in parts]
     for part, name, whole in zip(family, names, handles_of(memory)[1:], strict=True):
         handle: TracedArray = getattr(whole, name) if name else whole
         stand_for(part, handle if part.flags.writeable else read_only(handle))

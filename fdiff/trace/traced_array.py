@@ -49,8 +49,7 @@ class TracedArray(Handle):
         def __neg__(self) -> TracedArray: ...
         def astype(self, dtype: np.dtype, *, copy: bool = True) -> TracedArray: ...
 
-        __add__ = __sub__ = __mul__ = __and__ = _operate
-        __radd__ = __rsub__ = __rmul__ = __rand__ = _operate
+        __add__ = __radd__ = __and__ = _operate
 
     def __init__(
         self,
@@ -278,8 +277,8 @@ class TracedArray(Handle):
             trace = stack.traces[-1]
             if is_denied(trace, node := trace.own(self)):
                 return not trace.guards.value(node, "compared a value")
-        asked_for = checked and log is not None and log.is_asked()
-        if self.scalar and self.type.dtype == BOOL and not asked_for:
+        boolean = self.scalar and self.type.dtype == BOOL
+        if boolean and (log is None or not (checked and log.is_asked())):
             passed = hooks.select(self, sys._getframe(1))
             if passed is not None:
                 return bool(passed)

@@ -59,12 +59,13 @@ def pull(
         ]
     mask = _mask_of(primitive, seeds)
     plain = [s.value if isinstance(s, Bar) else ZERO for s in seeds]
-    inner = mask is not None and primitive.family != "elementwise"
-    masks = masks_of_arguments(node, mask, args, outs) if inner else [None] * len(args)
-    if primitive.structure.masks is not None and inner:
-        # The rule sums over entries whose cotangent is zero, and 0 * NaN is NaN.
-        args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]
-    results = [
+    masks: list[Array | None] = [None] * len(args)
+    if mask is not None and primitive.family != "elementwise":
+        masks = masks_of_arguments(node, mask, args, outs)
+        if primitive.structure.masks is not None:
+            # The rule sums over entries whose cotangent is zero, and 0 * NaN is NaN.
+            args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]
+    results: list[Any] = [
         (r() if callable(r) else r) if need else ZERO
         for r, need in zip(primitive.rules.vjp(plain, args, outs, **params), needed, strict=True)
     ]
@@ -112,13 +113,13 @@ def _elementwise_bar(
     """Cotangent of argument `k` of an elementwise op: the mask kept, broadcasting undone."""
     if result is ZERO:
         return None
-    bar = result
+    bar: Any = result
     if mask is not None and not primitive.rules.unit_slopes:
         bar = np.where(mask, bar, 0.0)
     if primitive is where:
         chosen = args[0] if k == 1 else np.logical_not(args[0])
-        mask = chosen if mask is None else np.logical_and(mask, chosen)
-        mask = np.broadcast_to(mask, bar.shape)
+        kept: Array = chosen if mask is None else np.logical_and(mask, chosen)
+        mask = np.broadcast_to(kept, bar.shape)
     shape = args[k].shape
     return Bar(unbroadcast(bar, shape), None if mask is None else narrow_mask(mask, shape))
 
@@ -145,8 +146,8 @@ def entries_taken(
     """Masks of the entries of each argument whose cotangent is not zero; None where all are."""
     assert node.primitive.rules.vjp is not None
     pulled = node.primitive.rules.vjp([bar], args, outs, **dict(node.params))
-    pulled = [p() if callable(p) else p for p in pulled]
-    return [None if p is ZERO else p if p.dtype == BOOL else p != 0 for p in pulled]
+    cotangents: list[Any] = [p() if callable(p) else p for p in pulled]
+    return [None if p is ZERO else p if p.dtype == BOOL else p != 0 for p in cotangents]
 
 
 def entries_read(

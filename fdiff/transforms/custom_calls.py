@@ -71,7 +71,7 @@ class CallRule:
         """Whether the rule is kept no longer than its owner."""
         return self.forward.transient
 
-    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
+    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[Any]:
         """A cotangent of each argument; `ZERO` where there is none."""
         raise NotImplementedError
 
@@ -165,7 +165,7 @@ def _pull_ruled(
     bars: Sequence[object], args: Traced, outs: object, *, rule: CallRule
 ) -> list[object]:
     first = len(rule.forward.outputs)
-    return [ZERO] * first + rule.pulled(args[len(rule.types) : first], args[first:], bars)
+    return [*[ZERO] * first, *rule.pulled(args[len(rule.types) : first], args[first:], bars)]
 
 
 def _no_slope(*_: object) -> list[object]:

@@ -134,7 +134,7 @@ def _seeded(
 
 def seeds_behind(x: TracedArray, shape: Shape) -> object:
     """The array with its leading axis moved to the end, reshaped to `shape`."""
-    return np.reshape(np.moveaxis(x, 0, -1), shape)
+    return np.reshape(np.moveaxis(cast("np.ndarray", x), 0, -1), shape)
 
 
 def seeds_last(linear: Tape, tape: Tape, k: int, size: int, *, chunked: bool) -> Tape:

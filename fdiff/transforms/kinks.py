@@ -57,7 +57,7 @@ def find_kinks(tape: Tape, wrt: Sequence[int], of: Sequence[int]) -> tuple[Tape,
         passed = lambda node, a: bool(touched[a]) and not node.primitive.rules.flat  # noqa: E731 - a condition of one line
         live = _live(tape, values, outputs, ends, passed)
         faults = _live_values(tape, values, outputs)
-        hits_and_points: list[TracedArray] = []
+        hits_and_points: list[Array] = []
         for i, node in enumerate(tape.nodes):
             fault = node.primitive is mark and node.param("always")
             where = faults.get(i) if fault else live.get(i) if touched[i] else None
@@ -86,7 +86,7 @@ def _words(node: Node, argument: int) -> tuple[str, str, int | None]:
 
 def _hits(
     node: Node, arguments: Sequence[int], values: Values, where: Mask, out: TracedArray
-) -> list[tuple[int, TracedArray]]:
+) -> list[tuple[int, Array]]:
     """The arguments in which `node` may have no derivative, and where: each mask once."""
     args = [values[a] for a in node.args]
     assert node.primitive.rules.kink is not None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import fdiff
 from fdiff.dispatch.program import Program
 from fdiff.functional.operators.structured_steps import CHANGES, STRUCTURES
-from fdiff.transforms.terms.declared_patterns import colours
+from fdiff.transforms.sparsity.column_colouring import colours
 
 N = 40
 X = 0.5 + np.random.default_rng(4).uniform(0.1, 0.9, N)

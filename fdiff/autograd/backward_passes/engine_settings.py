@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import ClassVar, ParamSpec, TypeVar
+from typing import ClassVar, ParamSpec, TypeVar, cast
 
 from ...errors import InputError, failure, flag
 from ...foreign_errors import wraps
@@ -36,7 +36,8 @@ class EngineSetting:
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function, each call of which runs with this setting."""
         setattr(state, self.setting, self._before)  # a decorator sets nothing where it stands
-        name, on, make = f"{type(self).__name__}()", self._on, type(self)
+        name, on = f"{type(self).__name__}()", self._on
+        make = cast("Callable[[bool], EngineSetting]", type(self))
         require_function(function, "what is decorated", name)
         if not inspect.isroutine(function) or inspect.iscoroutinefunction(function):
             fact = "a class, or an asynchronous function, was decorated."
@@ -44,7 +45,7 @@ class EngineSetting:
 
         @wraps(function)
         def call(*args: P.args, **keywords: P.kwargs) -> R:
-            with make(on):  # type: ignore[misc, arg-type] - classes below take it by position
+            with make(on):
                 return function(*args, **keywords)
 
         return call

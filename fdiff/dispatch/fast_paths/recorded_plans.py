@@ -19,7 +19,7 @@ from ...device_arrays import DeviceArray
 from ...foreign_errors import comes_once
 from ...kernels import BareKernel, Place, SequencedCopy, SequencedKernel
 from ...tree import Spec, flatten, map_leaves, unflatten
-from ..arguments import is_static
+from ..arguments import is_static, shape_of
 from ..plans import Arrays, PlanStep, Step
 from ..variant import Variant
 from .result_template import Placeholder
@@ -68,7 +68,7 @@ class PlanRecording:
         self._made: list[PlannedArray] = []
         self._zeros: list[PlannedArray] = []
         self._log: list[PlannedRun | _Write] = []
-        self.arrays = [self._new(np.shape(a), np.asarray(a).dtype) for a in arrays]  # type: ignore[arg-type] - numbers and arrays
+        self.arrays = [self._new(shape_of(a), np.asarray(a).dtype) for a in arrays]
 
     def _new(self, shape: tuple[int, ...], dtype: np.dtype) -> PlannedArray:
         array = PlannedArray(self, shape, dtype, len(self._made) << _BITS, None)

@@ -21,6 +21,7 @@ from ...process import observation
 from ...process.observation import KERNEL, PROFILER, Observer, Span, span
 from ...tape import Tape
 from ...user_lines import with_line
+from ..arguments import shape_of
 from ..forward_nodes import Around, around, phase_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ Arrays = Sequence[np.ndarray]
 
 def shapes_of(values: Sequence[object]) -> list[list[int]]:
     """The shapes of operands, as lists."""
-    return [list(np.shape(x)) for x in values]  # type: ignore[arg-type] - they are arrays or numbers
+    return [list(shape_of(x)) for x in values]
 
 
 def owned_bytes(value: object) -> int:

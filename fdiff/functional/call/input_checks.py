@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType
 from ...capture.data import is_table, refuse_lazy
 from ...device_arrays import DeviceArray
-from ...dispatch.arguments import TAKE_NUMBERS, WAY_OUT, refuse_device_array
+from ...dispatch.arguments import TAKE_NUMBERS, WAY_OUT, refuse_device_array, shape_of
 from ...dispatch.variant import Variant
 from ...errors import DtypeError, InputError, StrictError, VectorError, called, failure
 from ...process.forking import late
@@ -55,12 +55,12 @@ def check_point(
     if argnums.__class__ is int and argnums == 0:
         if inputs.__class__ is np.ndarray:
             return (inputs,), 0
-        if inputs.__class__ is tuple and inputs:
-            for array in inputs:  # type: ignore[attr-defined] - its class was looked at
+        if type(inputs) is tuple and inputs:
+            for array in inputs:
                 if array.__class__ is not np.ndarray:
                     break
             else:
-                return inputs, _EVERY[len(inputs)] if len(inputs) < 9 else tuple(range(len(inputs)))  # type: ignore[return-value,arg-type] - its class was looked at
+                return inputs, _EVERY[len(inputs)] if len(inputs) < 9 else tuple(range(len(inputs)))
     if inputs is not None:  # which is refused in words of its own
         refuse_position(inputs, f, name)
         refuse_argnums(argnums, f, name)
@@ -229,12 +229,12 @@ def _entry(entry: object, type_: ArrayType, place: str, like: str, call: str) ->
     if dtype.kind not in ("biufc" if type_.dtype.kind == "c" else "biuf"):
         fact = f"{place} must hold real numbers, not {dtype}."
         raise failure(DtypeError, call, fact, f"Pass v of the dtype of the {like}.")
-    shape = entry.shape if typed else np.shape(entry)  # type: ignore[arg-type,attr-defined] - a traced array has one
+    shape = entry.shape if typed else shape_of(entry)
     if shape != type_.shape:
         fact = f"{place} has invalid size: should be {type_.shape} but got {shape}."
         raise failure(VectorError, call, fact, LIKE.format(like))
     if isinstance(entry, TracedArray):
-        return entry.astype(type_.dtype)  # type: ignore[attr-defined] - entered by fdiff.ops
+        return entry.astype(type_.dtype)
     if isinstance(entry, DeviceArray):
         if dtype != type_.dtype:
             fact = f"{place} is of {dtype}, and lies on a GPU: it is not converted."

@@ -103,8 +103,8 @@ class OperatorCall:
         self.f, self.args, self.kwargs, self.vectors = f, args, kwargs, vectors
         self.again, self.original_args = again, original_args
         self.writes_out = writes_out
-        if asked.__class__ is Program:
-            self.program = asked  # type: ignore[assignment] - its class was looked at
+        if type(asked) is Program:
+            self.program = asked
         else:
             self.operator = asked  # type: ignore[assignment] - as above
 

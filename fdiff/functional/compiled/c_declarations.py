@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ...dispatch.arguments import shape_of
 from ...errors import InputError, failure
 from ...foreign_errors import not_foreign
 from ...kernels import CallLayout, CParameter, CSignature, Number
@@ -105,7 +106,7 @@ def declare(
             constants.append(f"{name} = {leaves[k]!r}")
             continue
         pointer = isinstance(leaves[k], np.ndarray)
-        arguments[k] = CParameter(names.new(name), read, np.shape(leaves[k]), pointer)  # type: ignore[arg-type] - a number or an array
+        arguments[k] = CParameter(names.new(name), read, shape_of(leaves[k]), pointer)
     outputs: list[CParameter] = []
     alone = len(layout.made) == 1
     paths_of = paths(results.spec, "out")

@@ -82,8 +82,8 @@ def _state(value: object, depth: int) -> object:
     session = root_trace().session
     if not depth or (session is not None and session.original(value) is not value):
         return id(value)  # `stores` has what is written to the user's own objects
-    if type(value) in (list, tuple):
-        return id(value), [_state(x, depth - 1) for x in value]  # type: ignore[attr-defined] - a sequence
+    if type(value) is list or type(value) is tuple:
+        return id(value), [_state(x, depth - 1) for x in value]
     if type(value) is dict:
         return id(value), [(id(k), _state(x, depth - 1)) for k, x in value.items()]
     if type(value) is set:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...dispatch.arguments import shape_of
 from ...errors import ConvergenceError, InputError, ShapeError, failure, shown
 from ...ops.control.while_loop import exceeded
 from ...trace import TracedArray, current, tracing
@@ -24,7 +25,7 @@ class Rows:
 
     def __init__(self, xs: object, length: object, call: str) -> None:
         self.leaves, self.spec = flatten(xs)
-        shapes = [np.shape(x) for x in self.leaves]  # type: ignore[arg-type] - arrays, or refused
+        shapes = [shape_of(x) for x in self.leaves]
         named = [f"xs{path}" for path in paths(self.spec)]
         if () in shapes:
             fact = f"{named[shapes.index(())]} has no axis to go along."
@@ -105,7 +106,7 @@ def plain_scan(
 
 def _type(leaf: object) -> ArrayType:
     dtype = getattr(leaf, "dtype", None)
-    return ArrayType(np.shape(leaf), np.asarray(leaf).dtype if dtype is None else np.dtype(dtype))  # type: ignore[arg-type] - an array or a number
+    return ArrayType(shape_of(leaf), np.asarray(leaf).dtype if dtype is None else np.dtype(dtype))
 
 
 def _own(leaf: object) -> object:
@@ -169,7 +170,7 @@ def plain_while(
 
 def _holds(test: LoopBody, answer: object) -> bool:
     """What a condition returned, if that is one truth value."""
-    if np.shape(answer):  # type: ignore[arg-type] - an array or a number
+    if shape_of(answer):
         fact = f"{test.name} must return one truth value, not {_type(answer)}."
         raise test.error(ShapeError, fact, "Use numpy.all or numpy.any.")
     return bool(answer)

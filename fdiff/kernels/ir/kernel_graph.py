@@ -54,10 +54,14 @@ class Operation(NamedTuple):
         """What the operation is called in comments of kernels."""
         return self.name or self.kind.value
 
+    @property
+    def parameters(self) -> dict[str, object]:
+        """The structural parameters by name."""
+        return dict(cast("tuple[tuple[str, object], ...]", self.data))
+
     def parameter(self, name: str, kind: type[T]) -> T:
         """The structural parameter called `name`."""
-        pairs = cast("tuple[tuple[str, object], ...]", self.data)
-        value = dict(pairs)[name]
+        value = self.parameters[name]
         assert isinstance(value, kind)
         return value
 

@@ -194,7 +194,6 @@ def results(to: FunctionBuilder, node: ast.expr) -> list[TypedValue]:
     return to.callees.call(to, node.func.id, node.args)
 
 
-# Each handler takes the kind of node that it is listed for.
 _HANDLERS: dict[type[ast.expr], Callable[[FunctionBuilder, Any], TypedValue]] = {
     ast.Name: _name, ast.Constant: _constant, ast.Subscript: _subscript, ast.UnaryOp: _unary,
     ast.BinOp: _binary, ast.Compare: _compare, ast.BoolOp: _and_or, ast.IfExp: _conditional,

@@ -194,7 +194,6 @@ def _call(to: FunctionBuilder, node: ast.Expr) -> None:
         expression(to, node.value)
 
 
-# Each handler takes the kind of node that it is listed for.
 _HANDLERS: dict[type[ast.stmt], Callable[[FunctionBuilder, Any], None]] = {
     ast.Assign: _assign, ast.AugAssign: _update, ast.If: _if, ast.For: _for, ast.While: _while,
     ast.Break: _break, ast.Continue: _continue, ast.Return: _return, ast.Expr: _call,

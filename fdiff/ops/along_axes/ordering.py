@@ -52,7 +52,7 @@ def first_entry(x: TracedArray) -> TracedArray:
     return x[(0,) * x.ndim] if x.ndim else x
 
 
-def behind(values: Sequence[TracedArray], others: Sequence[TracedArray]) -> list[TracedArray]:
+def behind(values: Sequence[TracedArray], others: Sequence[TracedArray | np.ndarray]) -> list[TracedArray]:
     """The values, which count as computed when all of the others are."""
     numbers = [first_entry(x) for x in others if x.type.size]
     mark = numbers[0] if numbers else np.zeros(())

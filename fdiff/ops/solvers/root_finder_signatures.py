@@ -69,10 +69,10 @@ def _with_slopes(taken: Mapping[str, object], main: str, others: Sequence[str]) 
 
 
 def _number_result(name: str, method: object, problem: RootProblem, options: Arguments) -> tuple[TracedArray, TracedResult]:
-    call, outputs, args = problem.enter(options, scalar_fields(problem.unknown.shape))
-    root = python_float(outputs["root"])
-    fields = {"root": root, **{k: field(outputs[k], root, k, call) for k in ("converged", "iterations", "function_calls")}, "method": method}
-    return root, TracedResult(name, fields, {"flag": text_of(call, args, "flag", [outputs["converged"]])})
+    call, values, args = problem.enter(options, scalar_fields(problem.unknown.shape))
+    root = python_float(values["root"])
+    fields = {"root": root, **{k: field(values[k], root, k, call) for k in ("converged", "iterations", "function_calls")}, "method": method}
+    return root, TracedResult(name, fields, {"flag": text_of(call, args, "flag", [values["converged"]])})
 
 
 # --- one unknown --------------------------------------------------------------------------------

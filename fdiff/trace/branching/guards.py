@@ -118,8 +118,8 @@ class GuardSet:
             return value
         if is_enclosing(value):
             return np.asarray(value.home.guards.value(value.id, action))
-        make: Callable[[], object] = value  # type: ignore[assignment] - what remains is a function
-        return make()
+        assert callable(value), "no other values are given"
+        return value()
 
     # ----------------------------------------------------------------------------- dependence
 

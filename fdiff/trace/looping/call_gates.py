@@ -52,10 +52,8 @@ def install() -> None:
             setattr(TracedArray, name, property(hiding(gated_method(member.fget)), store))
         elif name not in _UNGATED and callable(member) and not isinstance(member, type):
             setattr(TracedArray, name, gated_method(member))
-    for name, with_gate in (
-        ("__array_ufunc__", _gated_ufunc),
-        ("__array_function__", _gated_function),
-    ):
+    protocol = {"__array_ufunc__": _gated_ufunc, "__array_function__": _gated_function}
+    for name, with_gate in protocol.items():
         setattr(TracedArray, name, with_gate(getattr(TracedArray, name).__wrapped__))
     by_position.update({f: f for f in (np.take, np.choose, np.take_along_axis)})
     for key, (function, stand_in) in REPLACEMENTS.copy().items():

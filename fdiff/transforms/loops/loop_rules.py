@@ -256,6 +256,11 @@ def batched_body(
         on[:carries] = more
 
 
+def _rows_first(x: TracedArray) -> np.ndarray:
+    """The axis of the trips and the axis of the batch, exchanged."""
+    return np.moveaxis(cast("np.ndarray", x), 0, 1)
+
+
 def _batch(
     args: Traced, mapped: Sequence[bool], size: int, *, body: Tape, carries: int, length: int,
     reverse: bool, rows: int,
@@ -277,7 +282,7 @@ def _batch(
         if on[k] and not mapped[1 + k]:
             arguments.append(np.broadcast_to(x, (size, *x.shape)))
         elif on[k] and k >= len(on) - rows:
-            arguments.append(np.moveaxis(x, 0, 1))
+            arguments.append(_rows_first(x))
         else:
             arguments.append(x)
     results = apply_many(
@@ -287,7 +292,7 @@ def _batch(
         x if on[k] else np.broadcast_to(x, (size, *x.shape))
         for k, x in enumerate(results[:carries])
     ]
-    return [*last, *[np.moveaxis(x, 0, 1) for x in results[carries:]]]
+    return [*last, *map(_rows_first, results[carries:])]
 
 
 def _batch_trips(

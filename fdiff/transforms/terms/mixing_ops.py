@@ -21,8 +21,9 @@ from ...trace import TracedArray, apply
 from ...user_lines import Line
 from ..batch import widened
 from ..simplify import SimplifyingTrace
+from ..sparsity.column_colouring import colours
 from .cuts import Cuts
-from .declared_patterns import colours, declared_pattern
+from .declared_patterns import declared_pattern
 
 
 class MixingSweep(TermSweep, Protocol):
@@ -141,7 +142,7 @@ def _terms(
     terms = []
     outs = _batched(sweep, node, q, seeds)
     for value, type_, cols in zip(outs, node.types, maps, strict=True):
-        coef = np.moveaxis(value, 0, -1)
+        coef = np.moveaxis(value, 0, -1)  # type: ignore[call-overload] - stubs know no traced arrays
         there = type_.size and size
         terms.append([LinearTerm(whole(type_.shape), cols, coef, source)] if there else [])
     return terms

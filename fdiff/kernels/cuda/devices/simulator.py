@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ....device_arrays import DeviceArray, ForeignArray
+from ....device_arrays import DeviceArray
 from ..cuda_program import CudaKernel
 from ..cuda_words import function_of
 from . import adapter
@@ -35,7 +35,7 @@ class Simulator:
             array = cast("Any", value)._ary
             address = array.__array_interface__["data"][0]
             return DeviceArray(self, array.shape, array.dtype, address, value, array.strides)
-        interface = cast("ForeignArray", value).__cuda_array_interface__
+        interface = cast("Any", value).__cuda_array_interface__
         dtype = np.dtype(interface["typestr"])
         shape, strides = tuple(interface["shape"]), interface.get("strides")
         return DeviceArray(self, shape, dtype, interface["data"][0], value, strides)

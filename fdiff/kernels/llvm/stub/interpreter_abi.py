@@ -20,6 +20,7 @@ import fdiff.intact_numpy as np
 
 from ....foreign_errors import Suppressed, is_foreign
 
+_NUMPY = sys.modules["numpy._core._multiarray_umath"]  # its C interface has no stub
 HEAD = object.__basicsize__ // 8  # words of PyObject_HEAD; the last is the address of the class
 # Slots of NumPy's table of C functions that the stub calls.
 NUMPY_API = {"NewCopy": 85, "NewFromDescr": 94, "Scalar": 60, "EquivTypes": 182}
@@ -43,7 +44,7 @@ def python_api(name: str) -> int:
 def _slots() -> ctypes.Array[ctypes.c_void_p]:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    api = pointer(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined] - NumPy's C API has no stub
+    api = pointer(_NUMPY._ARRAY_API, None)
     return ctypes.cast(api, ctypes.POINTER(ctypes.c_void_p))  # type: ignore[return-value] - a pointer is indexed like an array
 
 
@@ -128,7 +129,7 @@ def _arrays() -> Check:
 
 def _slots_of_header(names: Iterable[str]) -> dict[str, int]:
     """The slots of these functions by NumPy's own header, as far as that is installed."""
-    core = Path(np._core._multiarray_umath.__file__).parent  # type: ignore[attr-defined] - likewise
+    core = Path(str(_NUMPY.__file__)).parent
     header = core / "include" / "numpy" / "__multiarray_api.h"
     text = ""
     with Suppressed(OSError):
@@ -234,5 +235,5 @@ def _dicts(value: object, key: str, function: Callable[..., object]) -> Check:
         yield "the attributes of a function lie elsewhere"
 
 
-def _prototype(*types: object) -> Callable[[int], Callable[..., Any]]:
-    return ctypes.PYFUNCTYPE(*types)  # type: ignore[arg-type] - classes of ctypes
+def _prototype(*types: Any) -> Callable[[int], Callable[..., Any]]:
+    return ctypes.PYFUNCTYPE(*types)

@@ -61,7 +61,7 @@ class KnownMemory:
         self._writable = set[int]()
         self._buffers: list[object] = []
         self._checks = 0
-        self.objects: dict[int, object] = {}
+        self.objects: dict[int, Any] = {}
         self.kinds: dict[int, Callable[[Any], object]] = {}
 
     def add(self, begin: int, size: int, *, own: bool = False) -> None:
@@ -114,8 +114,7 @@ class KnownMemory:
         """The object at an address; what is being made as its kind."""
         if address not in self.objects:
             raise Unfit("it takes something for an object that is none")
-        thing: Any = self.objects[address]  # what is being made is a dict or a list of addresses
-        kind = self.kinds.get(address)
+        thing, kind = self.objects[address], self.kinds.get(address)
         if kind is dict:
             return {self.thing(k): self.thing(v) for k, v in thing.items()}
         return thing if kind is None else kind(map(self.thing, thing))

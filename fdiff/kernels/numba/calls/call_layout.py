@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
-Tree: TypeAlias = "int | tuple[Tree, ...] | None"
+Tree = object  # an int, None, or a tuple of trees
 
 
 class ArrayArgument(NamedTuple):
@@ -91,7 +91,7 @@ class CallLayout:
         def shown(tree: Tree) -> str:
             if isinstance(tree, tuple):
                 return f"({', '.join(map(shown, tree))})"
-            return "None" if tree is None else str(self.given[tree])
+            return str(self.given[tree]) if isinstance(tree, int) else "None"
 
         positional = len(self.arguments) - len(self.names)
         words = [shown(tree) for tree in self.arguments]
@@ -104,5 +104,5 @@ def leaves(tree: Tree) -> Iterator[int]:
     if isinstance(tree, tuple):
         for child in tree:
             yield from leaves(child)
-    elif tree is not None:
+    elif isinstance(tree, int):
         yield tree

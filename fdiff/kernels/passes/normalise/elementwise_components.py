@@ -135,7 +135,7 @@ def scanned(new: Components, i: int, op: Operation) -> Ids | None:
     if is_small(op.dims[axis]) or any(new.dims(a) != op.dims for a in op.args):
         return None
     (moved,) = among_kept(op.dims, (axis,))
-    data = tuple((k, moved if k == "axis" else v) for k, v in op.data)  # type: ignore[misc] - parameters are objects to the checker
+    data = tuple({**op.parameters, "axis": moved}.items())
     like = op._replace(shapes=(without_small(op.dims),), data=data)
     return tuple(
         new.add(like._replace(args=tuple([new.at(a, place) for a in op.args])))

@@ -149,8 +149,8 @@ def _reduced(new: _RowsLast, op: Operation) -> Operation | None:
         return None
     order = _order(len(dims), at)
     axes = tuple(sorted(order.index(k) for k in op.axes))
-    others = tuple((k, v) for k, v in op.data if k != "axes")  # type: ignore[misc] - pairs
-    return _made(new, op, [new.last(a)], (*others, ("axes", axes)))
+    others = {name: value for name, value in op.parameters.items() if name != "axes"}
+    return _made(new, op, [new.last(a)], (*others.items(), ("axes", axes)))
 
 
 def _contracted(new: _RowsLast, op: Operation) -> Operation | None:
