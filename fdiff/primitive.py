@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import fdiff.intact_numpy as np
 
@@ -115,7 +115,7 @@ class Primitive:
 PRIMITIVES: Final[dict[str, Primitive]] = {}
 # What computes on traced arrays: for NumPy's ufuncs, for their methods (`reduce`, `outer`, ...),
 # and for its functions.
-UFUNCS: Final[dict[np.ufunc, Callable[..., object]]] = {}
+UFUNCS: Final[dict[np.ufunc, Callable[..., Any]]] = {}
 UFUNC_METHODS: Final[dict[tuple[np.ufunc, str], Callable[..., object]]] = {}
 FUNCTIONS: Final[dict[Callable[..., object], Callable[..., object]]] = {}
 # What private copies of functions find in place of objects that NumPy hands to no protocol

@@ -29,7 +29,6 @@ class Spec(NamedTuple):
 
 
 Tree = TypeVar("Tree")
-CallArguments = tuple[tuple[object, ...], dict[str, object]]
 LEAF = Spec(None)
 MOST_LEVELS = 200  # of containers inside each other: far from where Python's recursion ends
 Flatten = Callable[[Any], tuple[Sequence[object], object]]  # children, and what else there is
@@ -138,11 +137,6 @@ def _flatten(tree: object, leaves: list[object], around: list[int]) -> Spec:
 def unflatten(spec: Spec, leaves: Sequence[object]) -> object:
     """The tree of that spec with these leaves."""
     return _build(spec, iter(leaves))
-
-
-def unflatten_call(spec: Spec, leaves: Sequence[object]) -> CallArguments:
-    """The arguments and the keyword arguments of a call, which were flattened as a pair."""
-    return cast("CallArguments", unflatten(spec, leaves))
 
 
 def _build(spec: Spec, leaves: Iterator[object]) -> object:

@@ -22,10 +22,11 @@ from ..foreign_errors import Suppressed
 from ..trace import ArgumentSpec, TracedArray
 from ..trace.local_arrays import LocalArray, TracedLocalArray
 from ..trace.recorder import leaked
-from ..tree import Spec, flatten, paths
+from ..tree import Spec, flatten, paths, unflatten
 
 Argnums = int | tuple[int, ...] | None
 Function = Callable[..., object]
+CallArguments = tuple[tuple[object, ...], dict[str, object]]
 F = TypeVar("F", bound=Function)
 Body = Callable[[Function, tuple[object, ...], dict[str, object]], object]
 STATIC = (bool, int, str, bytes, type(None))
@@ -44,6 +45,11 @@ NUMERIC = "biufc"  # kinds of dtypes that are traced; strings, dates, records an
 def shape_of(leaf: Any) -> tuple[int, ...]:
     """The shape of an array or a number."""
     return np.shape(leaf)
+
+
+def unflatten_call(spec: Spec, leaves: Sequence[object]) -> CallArguments:
+    """The arguments and the keyword arguments of a call, which were flattened as a pair."""
+    return cast("CallArguments", unflatten(spec, leaves))
 
 
 def leaf_key(leaf: object) -> object:

@@ -30,7 +30,7 @@ from ..trace import Recording, Trace, TracedArray, memory_layout, record
 from ..trace.eager.eager_trace import EagerTrace, to_ordinary_tape
 from ..trace.session import Session
 from ..transforms.pipeline import PREPARE, VALUE, derive
-from ..tree import Spec, flatten, unflatten_call
+from ..tree import Spec, flatten
 from ..user_lines import Line, numbered, show_line, user_line
 from .arguments import (
     NUMBERS,
@@ -42,6 +42,7 @@ from .arguments import (
     is_direct,
     is_static,
     traceable,
+    unflatten_call,
 )
 from .capture_session import CaptureSession, RunAgainError, own_result, watched
 from .plans import OperatorPlan, PlanStep

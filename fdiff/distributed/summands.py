@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..arraytype import ArrayType
+from ..dispatch.arguments import unflatten_call
 from ..dispatch.program import OwnsPrograms
 from ..functional.operators.gradients import value_and_grad
 from ..functional.operators.products import jvp, vjp
 from ..functional.operators.vectorized_map import vmap
 from ..trace import private, tracing
 from ..tracebacks import name_of
-from ..tree import Spec, flatten, unflatten_call
+from ..tree import Spec, flatten
 
 Function = Callable[..., Any]
 Places = tuple[int, ...]

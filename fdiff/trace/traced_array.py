@@ -304,13 +304,13 @@ class TracedArray(Handle):
     def __round__(self, ndigits: int | None = None) -> object:
         if ndigits is not None:
             return FUNCTIONS[np.round](self, ndigits)
-        return _as_integer(np.rint, self)
+        return int(UFUNCS[np.rint](self))
 
     def __floor__(self) -> int:
-        return _as_integer(np.floor, self)
+        return int(UFUNCS[np.floor](self))
 
     def __ceil__(self) -> int:
-        return _as_integer(np.ceil, self)
+        return int(UFUNCS[np.ceil](self))
 
     def __trunc__(self) -> int:
         return int(self)
@@ -373,11 +373,6 @@ def ufunc_handler(ufunc: np.ufunc, method: str = "__call__") -> Callable[..., ob
         name = f"scipy.special.{ufunc.__name__}" if special else ufunc.__name__
         raise unsupported(name if method == "__call__" else f"{name}.{method}")
     return handler
-
-
-def _as_integer(ufunc: np.ufunc, traced: TracedArray) -> int:
-    """The integer that a rounded value is."""
-    return int(cast("TracedArray", UFUNCS[ufunc](traced)))
 
 
 def guarded_value(traced: TracedArray, action: str) -> np.ndarray:

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ...dispatch.arguments import unflatten_call
 from ...hooks import hooks
-from ...tree import flatten, unflatten_call
+from ...tree import flatten
 from ...user_lines import user_line
 from ..arrays.recorded_array import RecordedArray
 from ..backward_passes.saved_values import modified

@@ -19,7 +19,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from types import CodeType, FunctionType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...bounded_cache import keep
 from .choosing_loops import Driver
@@ -145,15 +145,12 @@ if {outs} is None:
 else:
     ({", ".join((target, *carried))},) = {outs}
 """
-    frame = ast.parse(text).body
+    frame: list[Any] = ast.parse(text).body
     for node in frame:
         for part in ast.walk(node):
             if isinstance(part, (ast.stmt, ast.expr, ast.arg)):
                 part.lineno = part.end_lineno = loop.lineno
     assign, _, _, function, _, choice = frame
-    assert isinstance(assign, ast.Assign)
-    assert isinstance(function, ast.FunctionDef)
-    assert isinstance(choice, ast.If)
     assign.value = loop.iter
     back = function.body[1]
     bound: list[ast.stmt] = []

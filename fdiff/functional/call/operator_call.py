@@ -124,5 +124,5 @@ class OperatorCall:
 
     def traced_anew(self) -> tuple[Variant, list[object], tuple[object, ...]]:
         """A new trace of the function by itself, its inputs, and the vectors, all on the host."""
-        args, kwargs, vectors = map_leaves(on_host, (self.args, self.kwargs, tuple(self.vectors)))  # type: ignore[misc] - a tree keeps its structure
+        args, kwargs, vectors = map_leaves(on_host, (self.args, self.kwargs, tuple(self.vectors)))
         return *self.program.trace_anew(self.f, args, kwargs), vectors
