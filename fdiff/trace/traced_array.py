@@ -49,7 +49,7 @@ class TracedArray(Handle):
         def __neg__(self) -> TracedArray: ...
         def astype(self, dtype: np.dtype, *, copy: bool = True) -> TracedArray: ...
 
-        __add__ = __radd__ = __and__ = _operate
+        __add__ = __radd__ = __mul__ = __rmul__ = __and__ = _operate
 
     def __init__(
         self,
