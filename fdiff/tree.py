@@ -134,7 +134,7 @@ def _flatten(tree: object, leaves: list[object], around: list[int]) -> Spec:
     return spec
 
 
-def unflatten(spec: Spec, leaves: Sequence[object]) -> object:
+def unflatten(spec: Spec, leaves: Sequence[object]) -> Any:
     """The tree of that spec with these leaves."""
     return _build(spec, iter(leaves))
 
@@ -187,7 +187,7 @@ def paths(spec: Spec, stem: str = "") -> list[str]:
 def map_leaves(function: Callable[[object], object], tree: Tree) -> Tree:
     """The same tree with every leaf replaced."""
     leaves, spec = flatten(tree)
-    return cast("Tree", unflatten(spec, [function(leaf) for leaf in leaves]))
+    return unflatten(spec, [function(leaf) for leaf in leaves])
 
 
 def joined(tree: object, other: object, join: Callable[[object, object], object]) -> object:

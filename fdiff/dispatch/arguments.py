@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from inspect import Parameter, signature
-from typing import Any, NoReturn, TypeVar, cast
+from typing import NoReturn, TypeVar, cast
 
 import fdiff.intact_numpy as np
 
@@ -22,11 +22,10 @@ from ..foreign_errors import Suppressed
 from ..trace import ArgumentSpec, TracedArray
 from ..trace.local_arrays import LocalArray, TracedLocalArray
 from ..trace.recorder import leaked
-from ..tree import Spec, flatten, paths, unflatten
+from ..tree import Spec, flatten, paths
 
 Argnums = int | tuple[int, ...] | None
 Function = Callable[..., object]
-CallArguments = tuple[tuple[object, ...], dict[str, object]]
 F = TypeVar("F", bound=Function)
 Body = Callable[[Function, tuple[object, ...], dict[str, object]], object]
 STATIC = (bool, int, str, bytes, type(None))
@@ -40,16 +39,6 @@ WAY_OUT = "__fdiff_way_out__"  # of a class of ours that operators do not take: 
 TAKE_NUMBERS = "Pass its numbers: `series.to_numpy()`, `frame.to_numpy()`."
 ONCE = "Name each argument once; -1 is the last one."
 NUMERIC = "biufc"  # kinds of dtypes that are traced; strings, dates, records and objects are not
-
-
-def shape_of(leaf: Any) -> tuple[int, ...]:
-    """The shape of an array or a number."""
-    return np.shape(leaf)
-
-
-def unflatten_call(spec: Spec, leaves: Sequence[object]) -> CallArguments:
-    """The arguments and the keyword arguments of a call, which were flattened as a pair."""
-    return cast("CallArguments", unflatten(spec, leaves))
 
 
 def leaf_key(leaf: object) -> object:

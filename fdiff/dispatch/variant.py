@@ -30,7 +30,7 @@ from ..trace import Recording, Trace, TracedArray, memory_layout, record
 from ..trace.eager.eager_trace import EagerTrace, to_ordinary_tape
 from ..trace.session import Session
 from ..transforms.pipeline import PREPARE, VALUE, derive
-from ..tree import Spec, flatten
+from ..tree import Spec, flatten, unflatten
 from ..user_lines import Line, numbered, show_line, user_line
 from .arguments import (
     NUMBERS,
@@ -42,7 +42,6 @@ from .arguments import (
     is_direct,
     is_static,
     traceable,
-    unflatten_call,
 )
 from .capture_session import CaptureSession, RunAgainError, own_result, watched
 from .plans import OperatorPlan, PlanStep
@@ -279,7 +278,7 @@ class _Run:
         leaves = list(self._given.leaves)
         for k, stand_in in zip(self._traced, arguments, strict=True):
             leaves[k] = stand_in
-        args, kwargs = unflatten_call(self._given.spec, leaves)
+        args, kwargs = unflatten(self._given.spec, leaves)
         request = self._given
         later = not request.eager and (not request.once or request.denied is not None)
         repeats = request.repeats and request.device == CPU and later

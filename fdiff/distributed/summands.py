@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..arraytype import ArrayType
-from ..dispatch.arguments import unflatten_call
 from ..dispatch.program import OwnsPrograms
 from ..functional.operators.gradients import value_and_grad
 from ..functional.operators.products import jvp, vjp
 from ..functional.operators.vectorized_map import vmap
 from ..trace import private, tracing
 from ..tracebacks import name_of
-from ..tree import Spec, flatten
+from ..tree import Spec, flatten, unflatten
 
 Function = Callable[..., Any]
 Places = tuple[int, ...]
@@ -93,7 +92,7 @@ class Flat(Term):
         leaves, count = [*self.leaves], self.count
         for k, leaf in zip(self.places, args[:count], strict=True):
             leaves[k] = leaf
-        params, named = unflatten_call(self.spec, leaves)
+        params, named = unflatten(self.spec, leaves)
         f = private(self.f) if tracing() else self.f
         return tuple(flatten(f(*params, *args[count:], **named))[0])
 

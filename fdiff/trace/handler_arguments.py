@@ -7,7 +7,7 @@ from functools import lru_cache
 from inspect import CO_VARARGS, Parameter, signature
 from itertools import takewhile
 from operator import is_not
-from typing import cast
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
@@ -15,6 +15,11 @@ from ..foreign_errors import wraps
 from ..hooks import hooks
 
 _HOLDING = frozenset((list, tuple))
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of an array or a number."""
+    return np.shape(value)
 
 
 def resolved(args: tuple[object, ...]) -> tuple[object, ...]:

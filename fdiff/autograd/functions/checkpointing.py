@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
-from ...dispatch.arguments import unflatten_call
 from ...hooks import hooks
-from ...tree import flatten
+from ...tree import flatten, unflatten
 from ...user_lines import user_line
 from ..arrays.recorded_array import RecordedArray
 from ..backward_passes.saved_values import modified
@@ -81,7 +80,7 @@ class _Recomputation:
             return array
 
         leaves = [x.copy() if isinstance(x, np.ndarray) else x for x in self.leaves]
-        args, kwargs = unflatten_call(self.spec, leaves)
+        args, kwargs = unflatten(self.spec, leaves)
         with (
             suppress(_Found),
             _draws_from(self.random),

@@ -8,7 +8,7 @@ outside: each call is traced anew, and no tape is reused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -37,7 +37,7 @@ def call_recorded(
         every = list(leaves)
         for k, x in zip(places, values, strict=True):
             every[k] = x
-        return cast("tuple[tuple[Any, ...], dict[str, Any]]", unflatten(spec, every))
+        return unflatten(spec, every)
 
     operands = [leaves[k] for k in places]
     traced = traced_call(function, function.call, operands, rebuild)

@@ -160,7 +160,7 @@ def function_of_recorded_arrays(
         arguments = list(leaves)
         for k, leaf in zip(places, moving, strict=True):
             arguments[k] = leaf
-        return f(*cast("tuple[object, ...]", unflatten(spec, arguments)))
+        return f(*unflatten(spec, arguments))
 
     points = [np.asarray(_value(leaves[k])) for k in places]
     return FunctionOfRecordedArrays(of_leaves, call, points)

@@ -18,8 +18,9 @@ from ... import kernels
 from ...device_arrays import DeviceArray
 from ...foreign_errors import comes_once
 from ...kernels import BareKernel, Place, SequencedCopy, SequencedKernel
-from ...tree import Spec, flatten, map_leaves
-from ..arguments import is_static, shape_of, unflatten_call
+from ...trace.handler_arguments import shape_of
+from ...tree import Spec, flatten, map_leaves, unflatten
+from ..arguments import is_static
 from ..plans import Arrays, PlanStep, Step
 from ..variant import Variant
 from .result_template import Placeholder
@@ -213,7 +214,7 @@ class RecordedCall:
     ) -> None:
         self.variant = variant
         markers = [*map(_marker, leaves)]
-        args, named = unflatten_call(spec, markers)
+        args, named = unflatten(spec, markers)
         own, self.vectors = split(args)
         traced = variant.leaves(own, named)
         self._leaves = {id(x): (k, x) for k, x in enumerate(markers) if not is_static(x)}

@@ -20,8 +20,8 @@ from ...bounded_cache import WeakKeys
 from ...process import observation
 from ...process.observation import KERNEL, PROFILER, Observer, Span, span
 from ...tape import Tape
+from ...trace.handler_arguments import shape_of
 from ...user_lines import with_line
-from ..arguments import shape_of
 from ..forward_nodes import Around, around, phase_of
 
 if TYPE_CHECKING:

@@ -14,12 +14,13 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType
 from ...capture.data import is_table, refuse_lazy
 from ...device_arrays import DeviceArray
-from ...dispatch.arguments import TAKE_NUMBERS, WAY_OUT, refuse_device_array, shape_of
+from ...dispatch.arguments import TAKE_NUMBERS, WAY_OUT, refuse_device_array
 from ...dispatch.variant import Variant
 from ...errors import DtypeError, InputError, StrictError, VectorError, called, failure
 from ...process.forking import late
 from ...tape import Tape
 from ...trace import TracedArray
+from ...trace.handler_arguments import shape_of
 from ...trace.local_arrays import LocalArray
 from ...tree import Spec, flatten, node_parts, paths
 from ...user_lines import scipy_call

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
-from ...dispatch.arguments import shape_of
 from ...errors import InputError, failure
 from ...foreign_errors import not_foreign
 from ...kernels import CallLayout, CParameter, CSignature, Number
+from ...trace.handler_arguments import shape_of
 from ...tree import Spec, paths
 from ..call.prepared import Prepared
 from .call_layouts import Example

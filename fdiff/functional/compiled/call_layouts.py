@@ -66,7 +66,7 @@ class Example(NamedTuple):
     @property
     def given(self) -> tuple[tuple[object, ...], dict[str, object]]:
         """Arguments and keywords."""
-        return cast("Any", unflatten(self.spec, self.leaves))
+        return unflatten(self.spec, self.leaves)
 
     def with_leaves(self, leaves: Sequence[object]) -> Example:
         """Return the call with other arguments."""
@@ -221,7 +221,7 @@ def example_of(target: CalledFunction, key: object, variant: Variant) -> Example
     args: tuple[object, ...] = tuple(leaves)
     kwargs: dict[str, object] = {}
     if nested:
-        args, kwargs = cast("Any", unflatten(cast("Spec", leaves_of[0]), leaves))
+        args, kwargs = unflatten(cast("Spec", leaves_of[0]), leaves)
     if target.split is not no_vectors:
         args = _with_vector(target, variant, args)
     return call_example(target, args, kwargs)

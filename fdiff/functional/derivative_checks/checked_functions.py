@@ -212,7 +212,7 @@ def function_of_leaves(f: Function, inputs: object) -> tuple[Function, list[np.n
         arguments = list(leaves)
         for k, leaf in zip(places, moving, strict=True):
             arguments[k] = leaf
-        return f(*cast("tuple[object, ...]", unflatten(spec, arguments)))
+        return f(*unflatten(spec, arguments))
 
     return of_leaves, points
 

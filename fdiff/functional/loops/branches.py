@@ -263,7 +263,7 @@ def _traced_switch(
             values = [*leaves]
             for k, x in zip(places, arguments, strict=True):
                 values[k] = x
-            return function(*cast("tuple[object, ...]", unflatten(spec, values)))
+            return function(*unflatten(spec, values))
 
         return trace_body(body, kinds, run)
 

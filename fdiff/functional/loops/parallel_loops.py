@@ -83,7 +83,7 @@ def map(f: Callable[[Any], A], xs: Any, *, batch_size: int | None = None) -> A: 
     if whole < rows.length:
         rest = flatten(vmap(f)(unflatten(rows.spec, [x[whole:] for x in leaves])))[0]
         flat = [np.concatenate(pair) for pair in zip(flat, rest, strict=True)]  # type: ignore[arg-type] - arrays
-    return unflatten(spec, flat)  # type: ignore[return-value] - the structure that `f` gives
+    return unflatten(spec, flat)
 
 
 @public
@@ -162,7 +162,7 @@ def associative_scan(
     results = partial_results(combined, moved, rows.length)
     if reverse:
         results = [x[::-1] for x in results]
-    return unflatten(spec, [np.moveaxis(x, 0, axis) for x in results])  # type: ignore[return-value] - built as `xs`
+    return unflatten(spec, [np.moveaxis(x, 0, axis) for x in results])
 
 
 def _check_axis(axis: object, x: Any, name: str, call: str) -> None:

@@ -9,11 +9,11 @@ from typing import Any, cast
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...dispatch.arguments import shape_of
 from ...errors import ConvergenceError, InputError, ShapeError, failure, shown
 from ...ops.control.while_loop import exceeded
 from ...trace import TracedArray, current, tracing
 from ...trace.derived_lines import TripLine
+from ...trace.handler_arguments import shape_of
 from ...tree import flatten, paths, unflatten
 from ..options import is_int
 from ..rules.ruled_call import OutputLeaf

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...dispatch.arguments import Function, argument, traceable, unflatten_call
+from ...dispatch.arguments import Function, argument, traceable
 from ...dispatch.plans import PREPARING
 from ...dispatch.program import Program, program_of
 from ...errors import InputError, called, failure, shown
@@ -148,7 +148,7 @@ def _one_by_one(
     )
     for k in range(count):
         element = [x if axis is None else x[k] for x, axis in zip(moved, axes, strict=True)]  # type: ignore[index] - an array
-        own, named = unflatten_call(spec, element)
+        own, named = unflatten(spec, element)
         f(*own, **named)
 
 
@@ -301,7 +301,7 @@ def _record_one(
         values = list(leaves)
         for k, traced in zip(mapped, arguments, strict=True):
             values[k] = traced
-        args, kwargs = unflatten_call(spec, values)
+        args, kwargs = unflatten(spec, values)
         results, result_spec = flatten(private(f)(*args, **kwargs))
         outs.extend(results)
         out_spec.append(result_spec)

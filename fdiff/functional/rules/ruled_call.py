@@ -93,14 +93,14 @@ class RuledCall:
         values = list(self.leaves)
         for k, leaf in zip(self.traced, leaves, strict=True):
             values[k] = leaf
-        return cast("tuple[object, ...]", unflatten(self.spec, values))
+        return unflatten(self.spec, values)
 
     def tangents(self, dots: Handles) -> tuple[object, ...]:
         """Tangents in the structure of `differentiable`: zeros for numbers that do not move."""
         values = [_no_tangent(leaf) for leaf in self.leaves]
         for k, dot in zip(self.moving, dots, strict=True):
             values[self.traced[k]] = dot
-        return cast("tuple[object, ...]", unflatten(self.spec, values))
+        return unflatten(self.spec, values)
 
     def inputs(self) -> list[ArgumentSpec]:
         """How the traced leaves are traced in a rule: all of them may be differentiated there."""
