@@ -20,7 +20,6 @@ from ...bounded_cache import WeakKeys
 from ...process import observation
 from ...process.observation import KERNEL, PROFILER, Observer, Span, span
 from ...tape import Tape
-from ...trace.handler_arguments import shape_of
 from ...user_lines import with_line
 from ..forward_nodes import Around, around, phase_of
 
@@ -34,9 +33,9 @@ _WHOLE = "measured as a whole"
 Arrays = Sequence[np.ndarray]
 
 
-def shapes_of(values: Sequence[object]) -> list[list[int]]:
+def shapes_of(values: Sequence[Any]) -> list[list[int]]:
     """The shapes of operands, as lists."""
-    return [list(shape_of(x)) for x in values]
+    return [list(np.shape(x)) for x in values]
 
 
 def owned_bytes(value: object) -> int:
