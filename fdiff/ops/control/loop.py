@@ -56,12 +56,16 @@ class BodyRunner:
         self._run: Callable[..., Sequence[Any]] = Interpreter(body)
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:
+        with noting():
+            return self.trip(*arrays)
+
+    def trip(self, *arrays: Any) -> Sequence[Any]:
+        """One of many runs, around all of which flags are noted."""
         if self._few:
             self._few -= 1
             if not self._few:
                 self._run = function_of(self._body)
-        with noting():
-            return self._run(*arrays)
+        return self._run(*arrays)
 
 
 @lru_cache(maxsize=256)
@@ -100,15 +104,16 @@ def _evaluate(
     pulls: object = None,
 ) -> object:  # fmt: skip
     trips, state, invariants, table = operands(args, carries, rows)
-    run, types = runner_of(body), body.output_types
+    run, types = runner_of(body).trip, body.output_types
     outs = [np.zeros((length, *t.shape), t.dtype) for t in types[carries:]]
     if not 0 <= (count := int(trips)) <= length:
         raise ValueError(f"a loop over {length} rows has {count} trips")
-    for k in range(count - 1, -1, -1) if reverse else range(count):
-        results = run(*state, *invariants, *[x[k] for x in table])
-        state = results[:carries]
-        for out, value in zip(outs, results[carries:], strict=True):
-            out[k] = value
+    with noting():
+        for k in range(count - 1, -1, -1) if reverse else range(count):
+            results = run(*state, *invariants, *[x[k] for x in table])
+            state = results[:carries]
+            for out, value in zip(outs, results[carries:], strict=True):
+                out[k] = value
     last = [np.array(x, t.dtype) for x, t in zip(state, types, strict=False)]
     return (*last, *outs) if len(types) > 1 else (*last, *outs)[0]
 

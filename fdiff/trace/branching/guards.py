@@ -67,6 +67,8 @@ class GuardSet:
         self.pinned: set[int] = set()
         self.expected: dict[int, np.ndarray] = {}  # by node: the value a guard compares it with
         self._known: dict[int, object] = {}  # by node: its value at the arguments at hand
+        # Values of loops where others are moved, see `point_branches.py`.
+        self.moved: dict[tuple[int | None, float], dict[int, object]] = {}
         # By node, each a set of inputs as the bits of an integer:
         self._depends: list[int] = []  # inputs it depends on in any way
         self._differentiable: list[int] = []  # inputs it depends on with a derivative
@@ -79,6 +81,7 @@ class GuardSet:
             self.closed = True
             del self.builder, self.fail
         self._known.clear()
+        self.moved.clear()
         self.given.clear()
         self.batch_of.clear()
 

@@ -15,7 +15,7 @@ import fdiff.intact_numpy as np
 
 from ...capture.literal_operands import asks_for_literal, is_literal
 from ...foreign_errors import not_foreign
-from ...tape import CONSTANT
+from ...tape import CONSTANT, Tape
 from ...user_lines import user_line
 from ..recorder import Recorder
 from ..trace_stack import stack
@@ -72,7 +72,7 @@ def _holds_here(trace: Recorder, node_id: int) -> bool | None:
         near = is_close(_value(trace, a), _value(trace, b))
         if near and not _is_with_literal(trace, i, b, asked=i == node_id):
             here = bool(_value(trace, node_id))
-            below, above = (_moved(trace, visited, [b], sign) for sign in (-1.0, 1.0))
+            below, above = (_moved(trace, visited, [b], sign, b) for sign in (-1.0, 1.0))
             if here not in (below, above) and _alone(trace, node_id, here=here):
                 if trace.guards.is_active(a):
                     return True
@@ -92,7 +92,7 @@ def _alone(trace: Recorder, node_id: int, *, here: bool) -> bool:
     inputs = [i for i in visited if not trace.builder.nodes[i].args]
 
     def moved() -> list[bool]:
-        return [_moved(trace, visited, inputs, sign) for sign in (-1.0, 1.0)]
+        return [_moved(trace, visited, inputs, sign, None) for sign in (-1.0, 1.0)]
 
     try:
         return here not in moved()
@@ -169,16 +169,26 @@ def _known(trace: Recorder, node_id: int) -> object:
     return trace.guards.value(node_id, "compared a value")
 
 
-def _moved(trace: Recorder, visited: list[int], moved: list[int], sign: float) -> bool:
-    """The truth of the first of `visited` where values in it are a little larger or smaller."""
+def _moved(
+    trace: Recorder, visited: list[int], moved: list[int], sign: float, name: int | None
+) -> bool:
+    """The truth of the first of `visited` where values in it are a little larger or smaller.
+
+    By the `name` of what is moved, values of loops are kept for the next condition.
+    """
     nodes = trace.builder.nodes
+    kept = {} if trace.eager else trace.guards.moved.setdefault((name, sign), {})
     with np.errstate(all="ignore"):
         values = {i: a_little_off(_value(trace, i), sign) for i in moved}
         for i in sorted({*visited}):
             node = nodes[i]
-            if i not in values and not values.keys().isdisjoint(node.args):
+            changed = [a for a in node.args if a in values]
+            if i not in values and changed:
                 args = [values[a] if a in values else _known(trace, a) for a in node.args]
-                values[i] = _evaluate(trace, i, args)
+                values[i] = kept[i] if i in kept else _evaluate(trace, i, args)
+                direct = name is None or all(a in kept or a == name for a in changed)
+                if direct and not trace.eager and any(isinstance(p, Tape) for _, p in node.params):
+                    kept[i] = values[i]
         return bool(values[visited[0]])
 
 

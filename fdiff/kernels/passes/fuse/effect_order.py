@@ -34,6 +34,20 @@ class EffectOrder:
             return True
         return self._between(later, earlier, self._before, _VISITED) is None
 
+    def behind(self, effects: Iterable[int], ends: Iterable[int]) -> set[int] | None:
+        """Some effects, and what must come after one of them, as far as the `ends` in the order.
+
+        None if that is too much.
+        """
+        reached = set(effects)
+        last, stack = max([self._rank[k] for k in ends]), [*reached]
+        while stack and len(reached) <= _VISITED:
+            more = [k for k in self._after[stack.pop()] if k not in reached]
+            more = [k for k in more if self._rank[k] <= last]
+            reached.update(more)
+            stack += more
+        return None if stack else reached
+
     def put_before(self, first: int, second: int) -> None:
         """Note that `first`, which does not need `second`, must come before it."""
         rank, end = self._rank, len(self._rank)

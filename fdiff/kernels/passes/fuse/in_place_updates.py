@@ -109,10 +109,14 @@ class _StoresInPlace:
                     if r != w:
                         self.order.put_before(r, w)
             return True
-        saved = [self._values_to_save(r, source, writers) for r in late]
-        if None in saved:
-            return False
-        self.saved.update(*(values for values in saved if values))
+        behind = self.order.behind(writers, late)
+        saved: set[int] = set()
+        for r in late:
+            values = self._values_to_save(r, source, writers[0], behind)
+            if values is None:
+                return False
+            saved |= values
+        self.saved |= saved
         return True
 
     def _too_late(self, r: int, keys: list[Key], writers: list[int]) -> bool:
@@ -124,13 +128,16 @@ class _StoresInPlace:
             return not (alone and all((k.dims, k.index) == place for k in keys))
         return any(self.order.may_need(r, w) for w in writers)
 
-    def _values_to_save(self, r: int, source: int, writers: list[int]) -> set[int] | None:
+    def _values_to_save(
+        self, r: int, source: int, writer: int, behind: set[int] | None
+    ) -> set[int] | None:
         """What effect `r` computes of `source`, to be stored before `source` is written over.
 
-        The last values that do not need what the `writers` store; None if they are too large.
+        The last values that do not need what `writer` and others like it store, as the effects
+        `behind` do, or all if that is None; None if they are too large.
         """
         plan, ops = self.plan, self.plan.ops
-        effect, store = self.effects[r], ops[self.effects[writers[0]].node]
+        effect, store = self.effects[r], ops[self.effects[writer].node]
         if effect.kind is EffectKind.CALL:
             return None
         tops = [v[0] for v in (*effect.values, *effect.positions)]
@@ -144,7 +151,7 @@ class _StoresInPlace:
             within = [a for a in ops[i].args if a in inner]
             of_source = any(plan.storage_of(a) == source for a in leaves)
             reads[i] = of_source or any(reads[a] for a in within)
-            waits[i] = any(self._waits(a, writers) for a in leaves) or any(waits[a] for a in within)
+            waits[i] = any(self._waits(a, behind) for a in leaves) or any(waits[a] for a in within)
         stack = list(dict.fromkeys(tops))
         while stack:
             i = stack.pop()
@@ -159,10 +166,10 @@ class _StoresInPlace:
                 stack.extend(ops[i].args)
         return saved
 
-    def _waits(self, leaf: int, writers: list[int]) -> bool:
-        """Whether a node in memory is written by the writers, or can only be after them."""
+    def _waits(self, leaf: int, behind: set[int] | None) -> bool:
+        """Whether a node in memory is written by the effects `behind`, or might be."""
         makers = self.made.get(self.plan.producer_of(self.plan.storage_of(leaf)), ())
-        return any(m == w or self.order.may_need(m, w) for w in writers for m in makers)
+        return bool(makers) if behind is None else not behind.isdisjoint(makers)
 
     def _is_small(self, i: int, source: int, store: Operation) -> bool:
         """Whether storing node `i` costs less than the copy of `source` that `store` would need."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.kernels.passes.fuse import effect_order
+from fdiff.kernels.passes.fuse import effect_order, in_place_updates
 from fdiff.kernels.passes.fuse.effect_order import EffectOrder
 
 TIMES = 3.0  # as much a node may 12,000 nodes take at most, compared with 1,200
@@ -34,6 +34,9 @@ def test_paths_are_those_of_the_closure(seed):
     for _ in range(60):
         a, b = rng.sample(range(count), 2)
         assert order.may_need(a, b) == reachable(needs, a, b)
+        behind = order.behind([a], [b])
+        assert (b in behind) == (a == b or reachable(needs, b, a))
+        assert all(reachable(needs, k, a) for k in behind)
         if rng.random() < 0.3 and not order.may_need(a, b):
             order.put_before(a, b)
             needs[b].add(a)
@@ -88,3 +91,32 @@ def test_the_price_of_a_kernel_is_linear_in_the_nodes(spelling, monkeypatch):
     monkeypatch.setenv("FDIFF_VERIFY", "0")  # which has a price of its own
     short = min(milliseconds_a_node(spelling, 7) for _ in range(2))
     assert milliseconds_a_node(spelling, 68) < TIMES * short
+
+
+def table_of_each_step(x):
+    u = x * 1.0
+    for _ in range(120):
+        a = np.zeros_like(u)
+        a[:1] += u[1:]
+        u = 0.5 * u + 0.1 * a
+    return np.sum(u)
+
+
+def test_values_to_save_are_looked_for_until_one_is_too_large(monkeypatch):
+    """120 steps took 100 seconds: each store asked all readers of its array for all they read."""
+    asked = []
+    look = in_place_updates._StoresInPlace._waits
+
+    def counted(self, *arguments):
+        asked.append(1)
+        return look(self, *arguments)
+
+    monkeypatch.setattr(in_place_updates._StoresInPlace, "_waits", counted)
+    monkeypatch.setenv("FDIFF_LOOPS", "unroll")
+    x = np.array([0.3, -0.4])
+    slope = fdiff.grad(table_of_each_step)
+    assert "kernel" in str(fdiff.explain(slope, x))
+    assert 0 < len(asked) < 60_000
+    monkeypatch.setenv("FDIFF_TIER", "compile")
+    step = [table_of_each_step(x + 1e-30j * e).imag / 1e-30 for e in np.eye(2)]
+    np.testing.assert_allclose(slope(x), step, rtol=1e-12)
