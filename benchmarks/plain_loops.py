@@ -2,16 +2,18 @@
 
 For each program, in a process of its own and with an empty cache, after another loop has been
 compiled there: the plain run, the first result, the second call and the best of later ones, all as
-processor time, and the memory that came with it; of some the Hessian, too. With
-``--unroll`` the short programs are also run with ``FDIFF_LOOPS=unroll``. Then the cost of one
-compared call, and of the gates where no loop is rolled. Figures go to
-``results/plain-loops-DATE.json``.
+processor time, and the memory that came with it; of some the Hessian, too. Simulators of users have
+100 times the steps of `tests/programs/test_simulators.py`. With ``--unroll`` the programs are also
+run with ``FDIFF_LOOPS=unroll``. Then the cost of one compared call, of the gates where no loop is
+rolled, and a table of what is wanted. All are medians of three processes, of one with ``--once``.
+Figures go to ``results/plain-loops-DATE.json``.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,12 +25,14 @@ import numpy as np
 
 import fdiff
 
+from .loop_targets import CALLS, EULER, HEAD, rows
 from .loops_by_hand import lorenz_adjoint
 from .report import duration, ratio, table
 from .run import ROOT, keep
 
 H = 1e-3
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("", "programs", "faults")]
+PROCESSES = 3
 Function = Callable[..., Any]
 
 
@@ -109,6 +113,23 @@ def njit_loop() -> tuple[Function, np.ndarray]:
     return lambda x: 2.0 * walk(x[0], x[1], 100_000), np.array([0.5, 0.3])
 
 
+def simulator(name: str) -> tuple[Function, tuple[Any, ...], int]:
+    """A simulator of users with 100 times the steps, its arguments, and which one counts."""
+    os.environ["FDIFF_FAULT_TESTS"] = "all"  # as the long tests have it
+    import test_many_trips as simulators
+
+    function, args, argnum = simulators.PROGRAMS[name]
+    assert simulators.MORE == 100
+    return lambda *args: sum(np.sum(p * p) for p in simulators.parts(function(*args))), args, argnum
+
+
+def euler(x: Any) -> Any:
+    y = x[:3]
+    for _ in range(1000):
+        y = y + H * np.stack([y[1] - x[3] * y[0], y[0] * y[2] - y[1], y[0] * y[1] - y[2]])
+    return y
+
+
 POINT = np.array([1.0, 1.0, 1.0, 10.0, 28.0, 8.0 / 3.0])
 CELLS = 1.0 + 0.1 * np.sin(np.linspace(0.0, 6.28, 64))
 CASES: dict[str, Callable[[], tuple[Function, np.ndarray]]] = {
@@ -118,7 +139,12 @@ CASES: dict[str, Callable[[], tuple[Function, np.ndarray]]] = {
     "Burgers in place, 10,000": lambda: (burgers, CELLS),
     "ADBench LSTM, c1024": network,
     "@njit, 100,000": njit_loop,
+    EULER: lambda: (lambda x: np.sum(euler(x) ** 2), POINT[:4]),
 }
+SIMULATORS = [
+    "Kalman filter", "with gaps", "smoother", "hidden states", "Gray-Scott", "lattice Boltzmann",
+    "orbits", "gas", "heat", "atoms", "epidemic", "LSTM",
+]  # fmt: skip
 HESSIANS = ("Lorenz RK4, 1,000", "Kalman filter, 10,000")
 
 
@@ -151,11 +177,15 @@ def measured(name: str) -> dict[str, float]:
     fdiff.jit(warm)(0.5)
     for _ in range(40):
         fdiff.grad(lambda x: lorenz(x, 8))(POINT)
-    f, x = CASES[name]()
-    found = {"plain": min(timed(lambda: f(x.copy())) for _ in range(3))}
+    f, *point = simulator(name) if name in SIMULATORS else CASES[name]()
+    args, argnum = point if len(point) > 1 else (point, 0)
+    found = {"plain": min(timed(lambda: f(*copies(args))) for _ in range(3))}
     before = memory()
-    call = fdiff.value_and_grad(f)
+    gradient = fdiff.value_and_grad(f, argnums=argnum)
+    call, x = lambda _: gradient(*copies(args)), args[0]
     found["first"] = timed(lambda: call(x))
+    if name in SIMULATORS:
+        return found
     found["memory"] = memory() - before
     found["second"] = timed(lambda: call(x))
     found["to the steady state"] = found["first"] + found["second"]
@@ -172,7 +202,21 @@ def measured(name: str) -> dict[str, float]:
         found["Hessian, first"] = timed(lambda: second(x))
         second(x)
         found["Hessian"] = steady(lambda: second(x))
+    if name == EULER:
+        found["Jacobian, first"] = timed(lambda: fdiff.jacobian(euler)(x))
+        found["Hessian, first"] = timed(lambda: fdiff.hessian(f)(x))
     return found
+
+
+def copies(args: Any) -> list[Any]:
+    """Programs may overwrite their arguments."""
+    return [x.copy() if isinstance(x, np.ndarray) else x for x in args]
+
+
+def medians(way: str, processes: int, *arguments: str) -> dict[str, float]:
+    """The median of each figure of several processes."""
+    found = [child(way, *arguments) for _ in range(processes)]
+    return {name: statistics.median([each[name] for each in found]) for name in found[0]}
 
 
 def child(way: str, *arguments: str) -> dict[str, float]:
@@ -187,25 +231,26 @@ def child(way: str, *arguments: str) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def programs(names: list[str], ways: list[str]) -> None:
-    rows, kept = [], {}
+def programs(names: list[str], ways: list[str], processes: int) -> dict[str, dict[str, float]]:
+    lines, kept = [], {}
     for name in names:
         for way in ways:
-            found = child(way, "--case", name)
-            kept[f"{name}, {way}"] = found
+            found = medians(way, processes, "--case", name)
+            kept[f"{name}, {way}" if way else name] = found
             hessian = [
                 duration(found[k]) if k in found else "" for k in ("Hessian, first", "Hessian")
             ]
-            rows.append(
+            later = [duration(found[k]) if k in found else "" for k in ("second", "steady")]
+            lines.append(
                 [f"{name}, {way}", *(duration(found[k]) for k in ("plain", "first")),
-                 ratio(found["first"] / found["plain"]),
-                 *(duration(found[k]) for k in ("second", "steady")),
-                 f"{found['memory'] / 1e6:.0f} MB", *hessian]
+                 ratio(found["first"] / found["plain"]), *later,
+                 f"{found['memory'] / 1e6:.0f} MB" if "memory" in found else "", *hessian]
             )  # fmt: skip
-            print(rows[-1], flush=True)
+            print(lines[-1], flush=True)
     head = ["", "plain", "first", "first / plain", "second", "then", "memory", "Hessian", "then"]
-    print(table(head, rows))
+    print(table(head, lines))
     keep("plain-loops", "programs, seconds", kept)
+    return kept
 
 
 # ------------------------------------------------------------------ the cost of one compared call
@@ -258,9 +303,8 @@ def costs() -> dict[str, float]:
     return found
 
 
-def calls() -> None:
-    ways = ("unroll", "", "check") * 2  # the last run counts; "" is the default
-    kept = {way: child(way, "--costs") for way in ways}
+def calls(processes: int) -> dict[str, float]:
+    kept = {way: medians(way, processes, "--costs") for way in ("unroll", "", "check")}
     checked = kept["check"]
     for name in ("of numbers", "of anything"):
         own = checked[name] - checked[f"{name}, plain"]
@@ -274,16 +318,23 @@ def calls() -> None:
             f"a trace of 220 calls in short loops: {duration(time)}, {time / base:.2f} of unrolled"
         )
     keep("plain-loops", "calls, seconds", kept)
+    figures = {n: checked[n] - checked[f"{n}, plain"] for n in ("of numbers", "of anything")}
+    return figures | {
+        "trace without loops": kept[""]["trace without loops"],
+        "unrolled": base,
+    }
 
 
-def adjoint() -> None:
+def adjoint() -> dict[str, float]:
     """Lorenz' steady gradient beside an adjoint written by hand."""
     own, other = fdiff.value_and_grad(lorenz), lorenz_adjoint(1000)
     own.compile(POINT)
     np.testing.assert_allclose(own(POINT)[1], other(POINT)[1], rtol=1e-9)
     ours, theirs = steady(lambda: own(POINT)), steady(lambda: other(POINT))
     print(f"Lorenz: {duration(ours)}, {ours / theirs:.2f} of the adjoint by hand")
-    keep("plain-loops", "beside the adjoint by hand, seconds", {"fdiff": ours, "by hand": theirs})
+    figures = {"fdiff": ours, "by hand": theirs}
+    keep("plain-loops", "beside the adjoint by hand, seconds", figures)
+    return figures
 
 
 def main(arguments: list[str]) -> None:
@@ -292,12 +343,23 @@ def main(arguments: list[str]) -> None:
     elif arguments[:1] == ["--costs"]:
         print(json.dumps(costs()))
     else:
-        words = [word for word in arguments if word != "--unroll"]
-        names = [name for name in CASES if not words or any(word in name for word in words)]
-        programs(names, ["", "unroll"] if "--unroll" in arguments else [""])
+        words = [word for word in arguments if not word.startswith("--")]
+        names = [
+            name
+            for name in (*CASES, *SIMULATORS)
+            if not words or any(word in name for word in words)
+        ]
+        processes = 1 if "--once" in arguments else PROCESSES
+        found = programs(names, ["", "unroll"] if "--unroll" in arguments else [""], processes)
         if not words:
-            calls()
-            adjoint()
+            found = found | {CALLS: calls(processes), "adjoint": adjoint()}
+            lines = rows(found, SIMULATORS)
+            print(table(HEAD, lines))
+            keep(
+                "plain-loops",
+                "measured and wanted",
+                [dict(zip(HEAD, r, strict=True)) for r in lines],
+            )
 
 
 if __name__ == "__main__":
