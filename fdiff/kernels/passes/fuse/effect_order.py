@@ -35,15 +35,11 @@ class EffectOrder:
         return self._between(later, earlier, self._before, _VISITED) is None
 
     def behind(self, effects: Iterable[int], ends: Iterable[int]) -> set[int] | None:
-        """Some effects, and what must come after one of them, as far as the `ends` in the order.
-
-        None if that is too much.
-        """
-        reached = set(effects)
-        last, stack = max([self._rank[k] for k in ends]), [*reached]
+        """Some effects, and what comes after them, as far as `ends`; None if that is too much."""
+        reached, rank = set(effects), self._rank
+        last, stack = max([rank[k] for k in ends]), [*reached]
         while stack and len(reached) <= _VISITED:
-            more = [k for k in self._after[stack.pop()] if k not in reached]
-            more = [k for k in more if self._rank[k] <= last]
+            more = [k for k in self._after[stack.pop()] if k not in reached and rank[k] <= last]
             reached.update(more)
             stack += more
         return None if stack else reached

@@ -110,10 +110,9 @@ class _StoresInPlace:
                         self.order.put_before(r, w)
             return True
         behind = self.order.behind(writers, late)
-        saved: set[int] = set()
+        saved = set[int]()
         for r in late:
-            values = self._values_to_save(r, source, writers[0], behind)
-            if values is None:
+            if (values := self._values_to_save(r, source, writers[0], behind)) is None:
                 return False
             saved |= values
         self.saved |= saved
@@ -133,8 +132,8 @@ class _StoresInPlace:
     ) -> set[int] | None:
         """What effect `r` computes of `source`, to be stored before `source` is written over.
 
-        The last values that do not need what `writer` and others like it store, as the effects
-        `behind` do, or all if that is None; None if they are too large.
+        The last values that do not need what `writer` stores, as the effects `behind` (or all) do;
+        None if they are too large.
         """
         plan, ops = self.plan, self.plan.ops
         effect, store = self.effects[r], ops[self.effects[writer].node]
