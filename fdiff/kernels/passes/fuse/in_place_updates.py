@@ -132,8 +132,7 @@ class _StoresInPlace:
     ) -> set[int] | None:
         """What effect `r` computes of `source`, to be stored before `source` is written over.
 
-        The last values that do not need what `writer` stores, as the effects `behind` (or all) do;
-        None if they are too large.
+        The last values that need none of the effects `behind`, or of all; None if too large.
         """
         plan, ops = self.plan, self.plan.ops
         effect, store = self.effects[r], ops[self.effects[writer].node]
