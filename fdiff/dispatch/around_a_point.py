@@ -10,7 +10,6 @@ around it. Stores of that run are dropped. The method is our own.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,7 +23,8 @@ from ..transforms.pipeline import JVP, derive
 from ..user_lines import Line, user_line
 from .arguments import native
 from .capture_session import CaptureSession
-from .variant import CallToTrace, Variant, trace_once, warn_of_retracing
+from .trace_once import CallToTrace, trace_once, warn_of_retracing
+from .variant import Variant
 
 _MOST = 8  # conditions that are tried one by one
 _RTOL = 1e-9  # between two computations of a value: NumPy may add in another order
@@ -85,30 +85,30 @@ class _Trial:
         lines: Collection[Line | None] | None = None,
         before: Container[str] = (),
     ) -> None:
-        request, denied = around.given, _Denied(lines)
+        request, denied = around.request, _Denied(lines)
         call = request._replace(eager=False, once=True, denied=denied)
-        traced: TraceResult | None = None
+        result: TraceResult | None = None
         self.error: Exception | None = None
         try:
-            traced = TraceResult(*trace_once(call))
+            result = TraceResult(*trace_once(call))
         except not_foreign(Exception, again=partial(trace_once, call)) as error:
             # The user's code goes a way that it did not go.
             self.error = error
         self.asked = [*denied.asked]
         met, self.differs, self.same_value = around.session.met, True, False
         self.stored, self.more = set[str](), set[str]()
-        if traced is not None and isinstance(traced.session, CaptureSession):
-            met, here = traced.session.met, around.here.variant
-            self.stored = traced.session.stored
+        if result is not None and isinstance(result.session, CaptureSession):
+            met, here = result.session.met, around.here.variant.traced
+            self.stored = result.session.stored
             self.more = {s for s in self.stored - around.session.stored if s not in before}
-            self.differs = here.eager is not None or traced.variant.tape != here.tape
-            self.same_value = _agree(around.session.results, traced.session.results)
-        self.traced = traced
+            self.differs = here.eager is not None or result.variant.traced.tape != here.tape
+            self.same_value = _agree(around.session.results, result.session.results)
+        self.result = result
         self.strong = any(met.get(line, True) for line in self.asked)
         # Whether it has the same value where a memo may have been missed: with a derivative, as
         # `f` may take a branch to avoid a singularity.
         may = self.same_value and (self.strong or bool(self.more))
-        self.accepted = may and traced is not None and _is_smooth(request, traced)
+        self.accepted = may and result is not None and _is_smooth(request, result)
 
     @property
     def lost(self) -> bool:
@@ -121,7 +121,7 @@ class _AroundAPoint:
     """The decision between a trace at a point and traces of the branches around it."""
 
     def __init__(self, request: CallToTrace, here: TraceResult, session: CaptureSession) -> None:
-        self.given = request
+        self.request = request
         self.here = here
         self.session = session
 
@@ -152,12 +152,12 @@ class _AroundAPoint:
                 best = trial
             elif trial.lost:
                 raise self._lost(trial)
-        if best is None or best.traced is None:
+        if best is None or best.result is None:
             return None
-        if not self.given.once:
-            warn_of_retracing(self.given, "a value that it has kept", _known(best.asked))
-        variant = replace(best.traced.variant, cacheable=False)
-        return best.traced._replace(variant=variant)
+        if not self.request.once:
+            warn_of_retracing(self.request, "a value that it has kept", _known(best.asked))
+        best.result.variant.conditions.cacheable = False
+        return best.result
 
     def _lost(self, trial: _Trial) -> TraceError:
         place = f"`{min(trial.more)}`" if trial.more else "the data that it reads"
@@ -166,19 +166,19 @@ class _AroundAPoint:
             " and does not compute the same value again: the derivative would be dropped."
         )
         line = _known(trial.asked) or user_line()
-        error = TraceError(message(self.given.call, fact, _WAY, line))
+        error = TraceError(message(self.request.call, fact, _WAY, line))
         error.__cause__ = trial.error
         return error
 
 
-def _is_smooth(request: CallToTrace, traced: TraceResult) -> bool:
+def _is_smooth(request: CallToTrace, result: TraceResult) -> bool:
     """Whether the derivatives of a trace are finite."""
-    variant = traced.variant
-    tape = derive(JVP, variant.tape, wrt=variant.wrt) if variant.wrt else variant.tape
-    arrays = [native(request.leaves[k]) for k in variant.traced]
-    dots = [np.ones(variant.tape.input_types[k].shape) for k in variant.wrt]
+    traced = result.variant.traced
+    tape = derive(JVP, traced.tape, wrt=traced.wrt) if traced.wrt else traced.tape
+    arrays = [native(request.leaves[k]) for k in traced.positions]
+    dots = [np.ones(t.shape) for t in traced.wrt_types]
     with np.errstate(all="ignore"):
-        inputs: tuple[Any, ...] = (*arrays, *traced.extra, *dots)
+        inputs: tuple[Any, ...] = (*arrays, *result.extra, *dots)
         outs = [np.asarray(out) for out in evaluate(tape, *inputs)]
     return all(np.isfinite(out).all() for out in outs if out.dtype.kind in "fc")
 

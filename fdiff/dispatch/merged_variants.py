@@ -22,11 +22,10 @@ from ..arraytype import ArrayType
 from ..capture.merged_dependencies import MergedDependencies
 from ..kernel_rule import Kind
 from ..primitive import PRIMITIVES
-from ..process.float_flags import Doubts
 from ..tape import CONSTANT, INPUT, Node, Tape
 from ..trace import Trace, TracedArray, splice
 from .branch_stability import SHARE, WAYS
-from .variant import Variant
+from .variant import Conditions, Traced, Variant
 
 FIRST = 3  # ways that are merged at first, and then again
 NODES = 2000  # of all ways and their guards together
@@ -53,28 +52,27 @@ def merge(kept: Sequence[Variant], f: object, *, at_once: bool = False) -> Varia
     before = next((v for v in kept if v.ways and _agree(v.ways[0], newest)), None)
     merged_before = [v for v in ([] if before is None else before.ways) if _holds(v, f)]
     ways = (*alike, *merged_before)
-    size = sum(len(v.tape) + len(cast("Tape", v.check)) for v in ways)
+    size = sum(len(v.traced.tape) + len(cast("Tape", v.traced.check)) for v in ways)
     least = 1 if at_once else max(FIRST, len(merged_before) // SHARE)
     if len(alike) < least or not 2 <= len(ways) <= WAYS or size > NODES:
         return None
-    chosen, many = _values(ways)
-    reads = MergedDependencies([v.inner[0][1] for v in ways], f, chosen)
-    tape, check, written = _choosing(ways, reads, chosen, many)
-    return replace(
-        newest,
-        tape=tape,
-        check=check,
-        written=written,
-        guards=sum(v.guards for v in ways),
-        inner=((newest.inner[0][0], reads),),
-        order=tuple([(0, k) for k in range(len(reads.arrays))]),
+    traces = [v.traced for v in ways]
+    chosen, many = _values(traces)
+    reads = MergedDependencies([v.conditions.inner[0][1] for v in ways], f, chosen)
+    tape, check, written = _choosing(traces, reads, chosen, many)
+    return Variant(
+        replace(newest.traced, tape=tape, check=check, written=written),
+        Conditions(
+            inner=((newest.conditions.inner[0][0], reads),),
+            order=tuple([(0, k) for k in range(len(reads.arrays))]),
+            guards=sum(v.conditions.guards for v in ways),
+        ),
         ways=ways,
-        doubts=Doubts(),
     )
 
 
 def _holds(variant: Variant, f: object) -> bool:
-    return variant.inner[0][1].refresh(f) is not None
+    return variant.conditions.inner[0][1].refresh(f) is not None
 
 
 def without_merged(kept: Sequence[Variant], merged: Variant) -> list[Variant]:
@@ -88,21 +86,22 @@ def without_merged(kept: Sequence[Variant], merged: Variant) -> list[Variant]:
 
 def _is_simple(variant: Variant) -> bool:
     """Whether a variant is short, relies on guards and numbers alone, and cannot raise an error."""
-    if variant.ways or variant.check is None or len(variant.inner) != 1:
+    traced, conditions = variant.traced, variant.conditions
+    if variant.ways or traced.check is None or len(conditions.inner) != 1:
         return False
-    if variant.pinned or variant.layouts or variant.swapped:
+    if conditions.pinned or conditions.layouts or conditions.swapped:
         return False
-    reads = variant.inner[0][1]
+    reads = conditions.inner[0][1]
     effects = reads.effects
     numbers = 0 if effects is None else len(effects.reads)
     if reads.slots > numbers or (effects is not None and effects.filled):
         return False
-    if any(variant.outs) or not variant.tape.outputs:
+    if any(traced.outs) or not traced.tape.outputs:
         return False
-    if any(number is not None for number in variant.numbers):
+    if any(number is not None for number in traced.numbers):
         return False
-    written = () if variant.written is None else variant.written.nodes
-    return all(map(_is_safe, (*variant.tape.nodes, *variant.check.nodes, *written)))
+    written = () if traced.written is None else traced.written.nodes
+    return all(map(_is_safe, (*traced.tape.nodes, *traced.check.nodes, *written)))
 
 
 def _is_safe(node: Node) -> bool:
@@ -117,30 +116,31 @@ def _is_safe(node: Node) -> bool:
     return rule.kind in _SAFE or rule.kind.is_elementwise
 
 
-def _agree(a: Variant, b: Variant) -> bool:
+def _agree(variant: Variant, other: Variant) -> bool:
     """Whether two variants take the same inputs and give results of the same structure."""
-    count = len(a.traced)
+    a, b = variant.traced, other.traced
+    count = len(a.positions)
     return (
         a.tape.input_types[:count] == b.tape.input_types[:count]
         and a.tape.output_types == b.tape.output_types
-        and (a.wrt, a.traced, a.direct) == (b.wrt, b.traced, b.direct)
+        and (a.wrt, a.positions, a.direct) == (b.wrt, b.positions, b.direct)
         and (a.in_spec, a.out_spec) == (b.in_spec, b.out_spec)
         and (a.scalars, a.input_scalars) == (b.scalars, b.input_scalars)
-        and _decisions(a) == _decisions(b)
+        and _decisions(variant) == _decisions(other)
     )
 
 
 def _decisions(variant: Variant) -> object:
     """How numbers that are read anew decide what is done; None where they decide nothing."""
-    effects = variant.inner[0][1].effects
+    effects = variant.conditions.inner[0][1].effects
     return effects.before if effects is not None and effects.decides else None
 
 
-def _values(ways: Sequence[Variant]) -> tuple[list[tuple[int, ...]], int]:
+def _values(traces: Sequence[Traced]) -> tuple[list[tuple[int, ...]], int]:
     """For each way which of the values it writes, and their number: ways share values of a type."""
     numbers: dict[tuple[ArrayType, int], int] = {}
     chosen: list[tuple[int, ...]] = []
-    for way in ways:
+    for way in traces:
         types = () if way.written is None else way.written.output_types
         keys = [(t, types[:k].count(t)) for k, t in enumerate(types)]
         chosen.append(tuple([numbers.setdefault(key, len(numbers)) for key in keys]))
@@ -148,23 +148,26 @@ def _values(ways: Sequence[Variant]) -> tuple[list[tuple[int, ...]], int]:
 
 
 def _choosing(
-    ways: Sequence[Variant], reads: MergedDependencies, chosen: Sequence[tuple[int, ...]], many: int
+    traces: Sequence[Traced],
+    reads: MergedDependencies,
+    chosen: Sequence[tuple[int, ...]],
+    many: int,
 ) -> tuple[Tape, Tape, Tape | None]:
     """The results of the way whose guards hold, whether any way's do, and what that way writes.
 
     It writes `many` values at most. Where not all ways write the same, its number comes last.
     """
-    count, size = len(ways[0].traced), len(ways[0].tape.outputs)
+    count, size = len(traces[0].positions), len(traces[0].tape.outputs)
     types = [
-        *ways[0].tape.input_types[:count],
+        *traces[0].tape.input_types[:count],
         *(ArrayType(a.shape, a.dtype) for a in reads.arrays),
     ]
     with Trace("merge", lines=False) as trace:
         inputs = [trace.input(type_) for type_ in types]
         holds: Any = False
         row: list[Any] = [None] * (size + 1 + many)  # results, number of the way, values
-        for k in reversed(range(len(ways))):
-            way, begin = ways[k], count + reads.first[k]
+        for k in reversed(range(len(traces))):
+            way, begin = traces[k], count + reads.first[k]
             mine = [*inputs[:count], *inputs[begin : begin + len(way.tape.inputs) - count]]
             (own,) = splice(cast("Tape", way.check), mine, trace)
             values: list[Any] = [None] * many

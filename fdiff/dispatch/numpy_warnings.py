@@ -59,15 +59,15 @@ def warn_after_hint(
     doubts = variant.doubts
     if not _would_reach_user(doubts, variant):
         return
-    if variant.eager is None:
+    if variant.traced.eager is None:
         variant, arrays = variant.taken(arrays)
-        long, inspected = _has_many_trips(variant.tape), variant.doubts
+        long, inspected = _has_many_trips(variant.traced.tape), variant.doubts
         if not (long and hasattr(f, "program")):  # an operator's result looks into its own hints
-            inspected.inspector = inspected.inspector or inspector_of(variant.tape)
+            inspected.inspector = inspected.inspector or inspector_of(variant.traced.tape)
             warned: list[Noted] = warned_of(inspected.inspector, arrays)
             doubts.false = 0 if warned else doubts.false + 1
             # A second call might find its world changed, or change it.
-            if not warned or long or not variant.cacheable or variant.repeats:
+            if not warned or long or not variant.conditions.cacheable or variant.conditions.repeats:
                 _warn_all(warned)
                 return
     _call_plainly(program, f, arguments)
@@ -108,7 +108,7 @@ def warning_hook(
             kwargs.pop("out", None)
         captured = variant.refresh(function)
         if captured is not None:
-            arrays = [native(x) for x in variant.leaves(own, kwargs)]
+            arrays = [native(x) for x in variant.traced.leaves(own, kwargs)]
             try:
                 warn_after_hint(program, function, (own, kwargs), variant, [*arrays, *captured])
             except BaseException as error:
@@ -147,7 +147,7 @@ def _action() -> str:
 
 def _is_strict(variant: Variant) -> bool:
     """Whether the function itself sets `numpy.errstate` to more than warnings."""
-    codes = [getattr(g, "__code__", g) for g, _ in variant.inner]
+    codes = [getattr(g, "__code__", g) for g, _ in variant.conditions.inner]
     while codes:
         code = codes.pop()
         if isinstance(code, CodeType):

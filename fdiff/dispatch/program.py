@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from types import FunctionType, MethodType
@@ -36,7 +35,8 @@ from .around_a_point import trace_variant
 from .branch_stability import ALTERNATIVES, FEW, SHARE, BranchStability
 from .capture_session import call_private
 from .plans import DERIVING, Effort, ExecuteAndKeep, OperatorPlan, execute, execute_unchecked
-from .variant import CallToTrace, Variant
+from .trace_once import CallToTrace
+from .variant import Traced, Variant
 
 if TYPE_CHECKING:
     from ..capture.written.write_programs import After
@@ -52,7 +52,7 @@ class FoundInputs(list[Any]):
         self.after = after
 
 
-MakePlan = Callable[[Variant], OperatorPlan]  # what an operator makes of a traced function
+MakePlan = Callable[[Traced], OperatorPlan]  # what an operator makes of a traced function
 
 HELD = 2048  # functions, of traces that were used lately, whose findings are held
 VARIANTS = 128  # signatures remembered for one function, the oldest dropped first
@@ -142,18 +142,21 @@ class Program:
         if stability is not None and self.eager and candidates and stability.unstable():
             begin = perf_counter()
             variant, inputs = self.trace(f, args, kwargs, eager=True)
-            stability.took(variant.path, perf_counter() - begin)
+            stability.took(variant.conditions.path, perf_counter() - begin)
             return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
         for variant in candidates:
             captured = variant.refresh(f)
             if captured is None:
                 continue
-            arrays = list(leaves) if variant.direct else [native(leaves[k]) for k in variant.traced]
+            traced, conditions = variant.traced, variant.conditions
+            arrays = (
+                list(leaves) if traced.direct else [native(leaves[k]) for k in traced.positions]
+            )
             arrays += captured
-            if variant.repeats:
-                if variant.fills_argument(arrays, captured):
+            if conditions.repeats:
+                if conditions.fills_argument(arrays, captured):
                     continue
-                arrays = FoundInputs(arrays, variant.after(f))
+                arrays = FoundInputs(arrays, conditions.after(f))
             if not variant.conditional:
                 return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
             if self._taken(candidates, variant, arrays, sure=sure):  # type: ignore[arg-type] - a list if it has a variant
@@ -163,16 +166,17 @@ class Program:
                         self._merge(candidates, f, stability, at_once=True)  # type: ignore[arg-type] - as above
                 return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
         self.steady = False
-        branches = any(v.guards > FEW or any(loop[1] for loop in v.loops) for v in candidates)
+        branches = any(v.conditions.guards > FEW or v.traced.rolled for v in candidates)
         variant, inputs = self.trace(f, args, kwargs, choosing=branches)
-        if variant.cacheable:
-            for _, reads in variant.inner:
+        conditions = variant.conditions
+        if conditions.cacheable:
+            for _, reads in conditions.inner:
                 reads.hold_in(self.held)
             kept = self.variants.setdefault(key, [])
             kept.insert(0, variant)
-            if variant.check is not None:
+            if variant.traced.check is not None:
                 stability = self.stability.setdefault(key, BranchStability())
-                stability.miss(variant.guards, rolled=any(loop[1] for loop in variant.loops))
+                stability.miss(conditions.guards, rolled=variant.traced.rolled)
                 self._merge(kept, f, stability)
             del kept[ALTERNATIVES + max(len(v.ways) // SHARE for v in kept) :]
             if len(self.variants) > VARIANTS and self._is_full():
@@ -188,7 +192,7 @@ class Program:
 
     def _is_full(self) -> bool:
         """Whether the oldest of many signatures is dropped: of lengths in turn none should be."""
-        nodes = sum(len(variants[0].tape.nodes) for variants in [*self.variants.values()])
+        nodes = sum(len(variants[0].traced.tape.nodes) for variants in [*self.variants.values()])
         return len(self.variants) > MOST_VARIANTS or nodes > NODES
 
     def _merge(
@@ -199,9 +203,9 @@ class Program:
             return
         merged = merge(kept, f, at_once=at_once)
         if merged is not None:
-            merged.inner[0][1].hold_in(self.held)
-            with self.effort.stage(merged.call):
-                merged.plan = self._plan(merged)
+            merged.conditions.inner[0][1].hold_in(self.held)
+            with self.effort.stage(merged.traced.call):
+                merged.plan = self._plan(merged.traced)
             for step in merged.plan.steps():
                 step.runner.account.spent += stability.seconds
             stability.seconds = 0.0
@@ -244,12 +248,9 @@ class Program:
         """
         for variant in self.variants.get(_key(args, kwargs)[1], ()):
             if variant.refresh(f) is not None:
-                layout_matters = variant.pinned or variant.swapped
-                return (
-                    None
-                    if layout_matters or any(layout for _, layout in variant.layouts)
-                    else variant
-                )
+                held = variant.conditions
+                matters = held.pinned or held.swapped or any(layout for _, layout in held.layouts)
+                return None if matters else variant
         return None
 
     def _taken(
@@ -285,38 +286,26 @@ class Program:
             with driven(loop_driver() if choosing else None):
                 variant, extra = trace_variant(request)
             if eager:
-                variant.plan = self.make_plan(variant)
+                variant.plan = self.make_plan(variant.traced)
             else:
-                with self.effort.stage(call, len(variant.tape)):
-                    variant.plan = self._plan(variant)
+                with self.effort.stage(call, len(variant.traced.tape)):
+                    variant.plan = self._plan(variant.traced)
         inputs = [
             leaves[k] if isinstance(leaves[k], TracedArray) else native(leaves[k])
-            for k in variant.traced
+            for k in variant.traced.positions
         ]
         return variant, [*inputs, *extra]
 
-    def _plan(self, variant: Variant) -> OperatorPlan:
+    def _plan(self, traced: Traced) -> OperatorPlan:
         """The plan of an equal trace if there is one: deriving a plan costs more than tracing."""
-        if any(variant.outs) or derived_lines.wanted.on:
-            return self.make_plan(variant)
-        key = (
-            variant.tape,
-            variant.wrt,
-            variant.in_spec,
-            variant.out_spec,
-            variant.scalars,
-            variant.input_scalars,
-            variant.check,
-            variant.written,
-            *((type(n), repr(n)) for n in variant.numbers),
-        )
+        if any(traced.outs) or derived_lines.wanted.on:
+            return self.make_plan(traced)
+        key = traced.plan_key()
         plan = self.plans.get(key)
         if plan is None:
-            if variant.tape.transient:
-                return self.make_plan(variant)
-            # Without what it read from outside, which would live as long as the plan.
-            plan = self.make_plan(replace(variant, inner=()))
-            keep_recent(self.plans, key, plan, VARIANTS)
+            plan = self.make_plan(traced)
+            if not traced.tape.transient:
+                keep_recent(self.plans, key, plan, VARIANTS)
         return plan
 
 

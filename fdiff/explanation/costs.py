@@ -18,11 +18,11 @@ from ..device_arrays import CPU
 from ..dispatch.arguments import Argnums, Function
 from ..dispatch.plans import Arrays, OperatorPlan
 from ..dispatch.tiers.break_even import WRITE_SECONDS
-from ..dispatch.variant import Variant
+from ..dispatch.variant import Traced
 from ..errors import FdiffError
 from ..functional import grad, hessian, jacobian
 from ..functional.call.prepared import Prepared
-from ..functional.operators.dense_plans import JacobianPlan
+from ..functional.operators.dense_plans import DensePlan
 from ..tape import Tape
 from ..transforms.custom_calls import inlined
 from ..transforms.pipeline import VALUE, derive, within_budget
@@ -41,19 +41,19 @@ Runs = Sequence[tuple[Tape, int]]  # tapes, and how often each is run
 
 
 def all_costs(
-    f: Function, variant: Variant, arrays: Arrays, argnums: Argnums, compiler: str
+    f: Function, traced: Traced, arrays: Arrays, argnums: Argnums, compiler: str
 ) -> tuple[Cost, ...]:
-    """The rows of all derivatives of `f`, whose trace is `variant`, at the inputs `arrays`."""
-    value = [(derive(VALUE, variant.tape), 1)]
-    rows = [cost_of("value", "", value, variant.device, compiler, picked=True)]
-    if not variant.wrt or argnums is None:
+    """The rows of all derivatives of `f`, traced, at the inputs `arrays`."""
+    value = [(derive(VALUE, traced.tape), 1)]
+    rows = [cost_of("value", "", value, traced.device, compiler, picked=True)]
+    if not traced.wrt or argnums is None:
         return tuple(rows)
-    rows += _rows("gradient", lambda: _gradient(f, variant, argnums, compiler))
-    if len(variant.tape) > LONGEST:
-        why = f"not looked at: with {len(variant.tape):,} nodes its transforms would take long"
+    rows += _rows("gradient", lambda: _gradient(f, traced, argnums, compiler))
+    if len(traced.tape) > LONGEST:
+        why = f"not looked at: with {len(traced.tape):,} nodes its transforms would take long"
         return (*rows, Cost("Jacobian", "", refused=why), Cost("Hessian", "", refused=why))
-    rows += _rows("Jacobian", lambda: _jacobian(f, variant, arrays, argnums, compiler))
-    rows += _rows("Hessian", lambda: _hessian(f, variant, arrays, argnums, compiler))
+    rows += _rows("Jacobian", lambda: _jacobian(f, traced, arrays, argnums, compiler))
+    rows += _rows("Hessian", lambda: _hessian(f, traced, arrays, argnums, compiler))
     return tuple(rows)
 
 
@@ -66,19 +66,19 @@ def _rows(what: str, find: Callable[[], list[Cost]]) -> list[Cost]:
         return [Cost(what, "", refused=fact.partition(": ")[2] or fact)]
 
 
-def _gradient(f: Function, variant: Variant, argnums: Argnums, compiler: str) -> list[Cost]:
-    plan = _plan(grad(f, argnums, device=variant.device), variant)  # type: ignore[arg-type] - argnums are not None here
+def _gradient(f: Function, traced: Traced, argnums: Argnums, compiler: str) -> list[Cost]:
+    plan = _plan(grad(f, argnums, device=traced.device), traced)  # type: ignore[arg-type] - argnums are not None here
     step = plan.only_step()
     assert step is not None, "a gradient is one step"
-    return [cost_of("gradient", "reverse", [(step.tape, 1)], variant.device, compiler, picked=True)]
+    return [cost_of("gradient", "reverse", [(step.tape, 1)], traced.device, compiler, picked=True)]
 
 
 def _jacobian(
-    f: Function, variant: Variant, arrays: Arrays, argnums: Argnums, compiler: str
+    f: Function, traced: Traced, arrays: Arrays, argnums: Argnums, compiler: str
 ) -> list[Cost]:
     """The rows of both modes, and of terms where a call takes them."""
     plans = {
-        mode: _blocks(jacobian(f, argnums=argnums, mode=mode, device=variant.device), variant)  # type: ignore[call-overload] - likewise
+        mode: _blocks(jacobian(f, argnums=argnums, mode=mode, device=traced.device), traced)  # type: ignore[call-overload] - likewise
         for mode in ("auto", "forward", "reverse")
     }
     auto = plans["auto"]
@@ -86,30 +86,31 @@ def _jacobian(
 
 
 def _hessian(
-    f: Function, variant: Variant, arrays: Arrays, argnums: Argnums, compiler: str
+    f: Function, traced: Traced, arrays: Arrays, argnums: Argnums, compiler: str
 ) -> list[Cost]:
     """The rows of the Hessian: the Jacobian of the gradient, forward over reverse."""
-    plan = _blocks(hessian(f, argnums=argnums, device=variant.device), variant)  # type: ignore[call-overload] - likewise
+    plan = _blocks(hessian(f, argnums=argnums, device=traced.device), traced)  # type: ignore[call-overload] - likewise
     return _ways("Hessian", plan, [plan], arrays, compiler)
 
 
 def _ways(
-    what: str, auto: JacobianPlan, plans: Sequence[JacobianPlan], arrays: Arrays, compiler: str
+    what: str, auto: DensePlan, plans: Sequence[DensePlan], arrays: Arrays, compiler: str
 ) -> list[Cost]:
     """A row for each way to a dense derivative; `auto` is the plan of a call."""
     structure = auto.structure_of_terms(arrays)
-    device = auto.variant.device
+    device = auto.derivative.traced.device
     reason = reason_of(auto, structure)
-    result = sum(t.size * t.dtype.itemsize for t in auto.types)
+    result = sum(t.size * t.dtype.itemsize for t in auto.derivative.asked.types)
     rows: list[Cost] = []
     for plan in plans:
-        mode = "forward over reverse" if what == "Hessian" else plan.mode
-        picked = structure is None and plan.mode == auto.mode
+        asked = plan.derivative.asked
+        mode = "forward over reverse" if what == "Hessian" else asked.mode
+        picked = structure is None and asked.mode == auto.derivative.asked.mode
         rows.append(
             cost_of(
-                what, mode, plan.programs(), device, compiler,
-                picked=picked, sweeps=sum(b.count for b in plan.blocks),
-                note=reason if picked else "", result=result, beside=result * plan.chunked,
+                what, mode, plan.sweeps.programs(), device, compiler,
+                picked=picked, sweeps=sum(b.count for b in plan.derivative.blocks),
+                note=reason if picked else "", result=result, beside=result * plan.sweeps.chunked,
             )
         )  # fmt: skip
     if structure is not None:
@@ -120,18 +121,19 @@ def _ways(
     return rows
 
 
-def reason_of(plan: JacobianPlan, structure: SparseTape | None) -> str:
+def reason_of(plan: DensePlan, structure: SparseTape | None) -> str:
     """Why a call takes the way of this plan, or of a structure."""
-    columns = sum(t.size for t in plan.ins)
-    rows = sum(t.size for t in plan.outs if t.floating)
+    asked = plan.derivative.asked
+    columns = sum(t.size for t in asked.ins)
+    rows = sum(t.size for t in asked.outs if t.floating)
     if structure is not None:
-        stored, size = structure.facts.stored, sum(t.size for t in plan.types)
+        stored, size = structure.facts.stored, sum(t.size for t in asked.types)
         return f"terms give the {stored:,} of {size:,} entries that are not zero by structure"
-    chunks = ", in chunks: all at once would hold more than 256 MiB" if plan.chunked else ""
+    chunks = ", in chunks: all at once would hold more than 256 MiB" if plan.sweeps.chunked else ""
     if plan.order > 1:
         return f"a sweep for each of {columns:,} columns{chunks}"
     size = f"{columns:,} {_plural('column', columns)} and {rows:,} {_plural('row', rows)}"
-    line = "column" if plan.mode == "forward" else "row"
+    line = "column" if asked.mode == "forward" else "row"
     return f"{size}, a sweep for each {line}{chunks}"
 
 
@@ -139,14 +141,14 @@ def _plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
 
 
-def _plan(prepared: Prepared[..., object], variant: Variant) -> OperatorPlan:
+def _plan(prepared: Prepared[..., object], traced: Traced) -> OperatorPlan:
     """The plan that an operator makes of a trace; it may refuse."""
-    return prepared.program.make_plan(variant)
+    return prepared.program.make_plan(traced)
 
 
-def _blocks(prepared: Prepared[..., object], variant: Variant) -> JacobianPlan:
-    plan = _plan(prepared, variant)
-    assert isinstance(plan, JacobianPlan), "Jacobians and Hessians are made of blocks"
+def _blocks(prepared: Prepared[..., object], traced: Traced) -> DensePlan:
+    plan = _plan(prepared, traced)
+    assert isinstance(plan, DensePlan), "Jacobians and Hessians are made of blocks"
     return plan
 
 

@@ -14,7 +14,7 @@ from ..dispatch.arguments import WAY_OUT, Argnums, Function
 from ..dispatch.plans import PlanStep
 from ..dispatch.program import Program
 from ..dispatch.tiers.tier_forecast import tier_forecast
-from ..dispatch.variant import Variant
+from ..dispatch.variant import Traced, Variant
 from ..errors import DtypeError, InputError, called, failure
 from ..functional.call.device_calls import tracing_for
 from ..functional.call.prepared import Prepared, example_arguments
@@ -107,13 +107,13 @@ def explain(
         if isinstance(f, MethodType) and isinstance(f.__func__, Prepared):  # a decorated method
             f, operands = f.__func__, (f.__self__, *examples)
         if isinstance(f, Prepared):
-            traced = _of_prepared(f, operands, named, argnums, device)
+            subject = _of_prepared(f, operands, named, argnums, device)
         else:
-            traced = _of_function(f, operands, named, argnums, check_device(device or CPU, call))
-    return _explained(traced)
+            subject = _of_function(f, operands, named, argnums, check_device(device or CPU, call))
+    return _explained(subject)
 
 
-class _Traced(NamedTuple):
+class _Subject(NamedTuple):
     """A function that was traced, and the steps that the call to be explained would run."""
 
     name: str
@@ -129,7 +129,7 @@ class _Traced(NamedTuple):
 
 def _of_function(
     f: Function, args: tuple[object, ...], kwargs: dict[str, object], argnums: object, device: str
-) -> _Traced:
+) -> _Subject:
     """A plain function, as `jit` would run it."""
     name = str(getattr(f, "__name__", type(f).__name__))
     wanted = None if argnums is None else check_argnums(argnums, f, "explain")
@@ -148,7 +148,7 @@ def _of_function(
     step = variant.plan.only_step()
     steps = [] if step is None else [step]
     notes = (*notes, *_notes_on_calls(variant))
-    return _Traced(name, f, (args, kwargs), variant, arrays, nums, steps, True, notes)
+    return _Subject(name, f, (args, kwargs), variant, arrays, nums, steps, True, notes)
 
 
 def _trace(
@@ -166,7 +166,7 @@ def _of_prepared(
     kwargs: dict[str, object],
     argnums: object,
     device: object,
-) -> _Traced:
+) -> _Subject:
     """A prepared function: its own variant, which the next call then finds, and its steps."""
     program, base = f.program, f.__wrapped__
     name = called(program.name, base)
@@ -179,35 +179,35 @@ def _of_prepared(
     point = floating(own, program, base)
     with tracing_for(program.device):
         variant, arrays = program.find(base, point, kwargs, sure=True)
-    if variant.eager is not None:
+    if variant.traced.eager is not None:
         variant.release()
-        traced = _of_function(base, own, kwargs, program.argnums, program.device)
+        subject = _of_function(base, own, kwargs, program.argnums, program.device)
         note = "it takes other branches at every call: it is differentiated as it runs, by NumPy"
-        return traced._replace(name=name, steps=[], asked=False, notes=(*traced.notes, note))
+        return subject._replace(name=name, steps=[], asked=False, notes=(*subject.notes, note))
     notes = tuple(variant.plan.derived_at(arrays))
     steps = _steps_of(variant)
     nums = program.argnums
     if nums is None:  # jit and vmap: derivatives of what they return
-        traced = _of_function(
+        subject = _of_function(
             base if program.name == "jit" else f, own, kwargs, None, program.device
         )
-        nums, notes = traced.argnums, (*notes, *traced.notes)
-        variant, arrays = traced.variant, list(traced.arrays)
+        nums, notes = subject.argnums, (*notes, *subject.notes)
+        variant, arrays = subject.variant, list(subject.arrays)
     notes = tuple(dict.fromkeys((*notes, *_notes_on_calls(variant))))
-    return _Traced(name, base, (own, kwargs), variant, arrays, nums, steps, False, notes)
+    return _Subject(name, base, (own, kwargs), variant, arrays, nums, steps, False, notes)
 
 
 def _notes_on_calls(variant: Variant) -> Iterator[str]:
     """What is done again at every call, and the line that asks for it."""
-    if not variant.cacheable:
+    if not variant.conditions.cacheable:
         yield f"it is traced again at every call: {_unlike(variant)}"
-    elif variant.repeats:
+    elif variant.conditions.repeats:
         yield "what it writes to the outside is written again after every call"
 
 
 def _unlike(variant: Variant) -> str:
     """What a call cannot compare with the last one, and the line that reads it, in words."""
-    for _, reads in variant.inner:
+    for _, reads in variant.conditions.inner:
         for what, line in zip(reads.opaque, reads.lines, strict=True):
             return f"{what} cannot be compared; {show_line(line).strip()}".rstrip("; ")
     return "what it takes or returns cannot be compared"
@@ -218,24 +218,24 @@ def _steps_of(variant: Variant) -> Sequence[PlanStep]:
     return variant.plan.steps()
 
 
-def _explained(traced: _Traced) -> Explanation:
-    variant, f = traced.variant, traced.f
-    inputs = input_facts(f, variant, traced.arrays, traced.call)
-    names = output_names(variant)
-    compiler = traced.steps[0].runner.compiler if traced.steps else ""
-    steps = tuple(_step_fact(step, variant.device, asked=traced.asked) for step in traced.steps)
-    cost_rows = partial(all_costs, f, variant, traced.arrays, traced.argnums, compiler)
+def _explained(subject: _Subject) -> Explanation:
+    variant, traced, f = subject.variant, subject.variant.traced, subject.f
+    inputs = input_facts(f, variant, subject.arrays, subject.call)
+    names = output_names(traced)
+    compiler = subject.steps[0].runner.compiler if subject.steps else ""
+    steps = tuple(_step_fact(step, traced.device, asked=subject.asked) for step in subject.steps)
+    cost_rows = partial(all_costs, f, traced, subject.arrays, subject.argnums, compiler)
     return Explanation(
-        traced.name,
-        variant.device,
-        variant.tape,
+        subject.name,
+        traced.device,
+        traced.tape,
         inputs,
-        tuple(zip(names, variant.tape.output_types, strict=True)),
-        tuple(_guard_lines(variant.check)),
-        tuple(_loop_rows(variant)),
+        tuple(zip(names, traced.tape.output_types, strict=True)),
+        tuple(_guard_lines(traced.check)),
+        tuple(_loop_rows(traced)),
         steps,
-        _dependence(variant.tape, inputs, names),
-        (*traced.notes, *_device_notes(variant, traced.steps)),
+        _dependence(traced.tape, inputs, names),
+        (*subject.notes, *_device_notes(traced.device, subject.steps)),
         cost_rows,
     )
 
@@ -260,9 +260,9 @@ def _step_fact(step: PlanStep, device: str, *, asked: bool) -> StepFact:
     return StepFact(runner.tape, tier, compiler, kernel, fusion)
 
 
-def _device_notes(variant: Variant, steps: Sequence[PlanStep]) -> Iterator[str]:
+def _device_notes(device: str, steps: Sequence[PlanStep]) -> Iterator[str]:
     """What a GPU would do, and whether there is one."""
-    if variant.device == CPU:
+    if device == CPU:
         return
     fault = kernels.cuda_fault()
     here = (
@@ -278,9 +278,9 @@ def _device_notes(variant: Variant, steps: Sequence[PlanStep]) -> Iterator[str]:
             yield f"one run would launch {kernels.cuda_launches(tape)} kernels or routines"
 
 
-def _loop_rows(variant: Variant) -> Iterator[tuple[str, str]]:
+def _loop_rows(traced: Traced) -> Iterator[tuple[str, str]]:
     """The user's loops by line, and what became of each."""
-    for line, times, trips, calls, reason in variant.loops:
+    for line, times, trips, calls, reason in traced.loops:
         what = f"{counted(trips, 'trip')} of {counted(calls, 'call')}"
         nodes = f"one node for {what}" if times == 1 else f"{times} nodes for up to {what}"
         nodes += f", {reason}" if reason else ""

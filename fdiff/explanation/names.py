@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import fdiff.intact_numpy as np
 
 from ..dispatch.arguments import Function
-from ..dispatch.variant import Variant
+from ..dispatch.variant import Traced, Variant
 from ..foreign_errors import not_foreign
 from ..tree import flatten, paths
 from .report import InputFact
@@ -21,27 +21,28 @@ def input_facts(
     call: tuple[tuple[object, ...], dict[str, object]],
 ) -> tuple[InputFact, ...]:
     """The inputs of a trace: the arguments that are arrays or floats, then what `f` reads."""
+    traced, conditions = variant.traced, variant.conditions
     argument_names = _argument_names(f, *call)
-    names = [argument_names[k] for k in variant.traced]
+    names = [argument_names[k] for k in traced.positions]
     captured = _captured_names(f)
     for number, array in enumerate(arrays[len(names) :]):
         names.append(captured.get(id(array), f"captured{number}"))
-    pinned, layouts = dict(variant.pinned), dict(variant.layouts)
+    pinned, layouts = dict(conditions.pinned), dict(conditions.layouts)
     return tuple(
         InputFact(
             name,
             type_,
-            _role(k, variant),
+            _role(k, traced),
             "values" if k in pinned else "memory layout" if k in layouts else "",
         )
-        for k, (name, type_) in enumerate(zip(names, variant.tape.input_types, strict=True))
+        for k, (name, type_) in enumerate(zip(names, traced.tape.input_types, strict=True))
     )
 
 
-def _role(k: int, variant: Variant) -> str:
-    if k >= len(variant.traced):
+def _role(k: int, traced: Traced) -> str:
+    if k >= len(traced.positions):
         return "captured"
-    return "differentiated" if k in variant.wrt else "argument"
+    return "differentiated" if k in traced.wrt else "argument"
 
 
 def _argument_names(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> list[str]:
@@ -100,6 +101,6 @@ def _read_by(f: Function) -> Iterator[tuple[str, object]]:
             yield name, function.__globals__[name]
 
 
-def output_names(variant: Variant) -> list[str]:
+def output_names(traced: Traced) -> list[str]:
     """``out0``, ``out1``, ... for the numeric results."""
-    return [f"out{k}" for k in range(len(variant.tape.outputs))]
+    return [f"out{k}" for k in range(len(traced.tape.outputs))]

@@ -710,7 +710,7 @@ def test_random_numbers_are_those_of_plain_code(code, name, world):
 
 def test_the_warning_names_the_line_and_what_is_read(world, monkeypatch):
     monkeypatch.setattr(
-        "fdiff.dispatch.variant._warned", {}
+        "fdiff.dispatch.trace_once._warned", {}
     )  # other tests have functions of this code
     world.hold(1)
     f, _ = function("import time", "np.load(f'{D}/a.npy')[0]", world)

@@ -119,7 +119,7 @@ def test_ways_end_as_one_variant_and_are_traced_once_each():
             slope(x)
     (kept,) = variants()
     assert len(kept.ways) == 16
-    assert len(kept.inner) == 1  # what the ways have read, compared once
+    assert len(kept.conditions.inner) == 1  # what the ways have read, compared once
     assert traced.count(False) <= 17  # the first way is traced once more where its kernel rounds
     assert traced.count(True) < 150  # until it was seen that ways recur
 
@@ -186,7 +186,7 @@ def test_what_may_raise_or_is_large_is_not_merged(arm):
     for k in range(60):
         slope(np.array([1.5, (1.0, -0.5, -2.0)[k % 3]]))
     assert not any(len(v.ways) > 2 for v in variants())
-    assert merge([v for v in variants() if v.guards == 1], f, at_once=True) is None
+    assert merge([v for v in variants() if v.conditions.guards == 1], f, at_once=True) is None
 
 
 def test_results_of_other_kinds_stay_apart():

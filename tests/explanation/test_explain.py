@@ -146,9 +146,9 @@ def test_the_mode_is_the_one_that_the_call_takes(f, args, sparse):
     prepared = fdiff.jacobian(f)
     prepared(*args)
     ((variant,),) = prepared.program.variants.values()
-    terms = bool(variant.plan.structured.structures.kept)
+    terms = bool(variant.plan.derivative.terms.structures.kept)
     assert terms or not sparse
-    assert told.mode == ("terms" if terms else variant.plan.mode)
+    assert told.mode == ("terms" if terms else variant.plan.derivative.asked.mode)
     assert told.nodes == len(variant.plan.only_step().tape)
     if not terms:
         sizes = {"forward": args[0].size, "reverse": np.size(f(*args))}

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.functional.operators import block_results, dense_plans
+from fdiff.dispatch.plans import execute
+from fdiff.functional.operators import block_results, dense_plans, dense_sweeps
 
 MIB = 2**20
 
@@ -23,7 +24,7 @@ def budget(monkeypatch):
 
     def allow(size):
         fdiff.cache_clear()
-        monkeypatch.setattr(dense_plans, "BUDGET", size)
+        monkeypatch.setattr(dense_sweeps, "BUDGET", size)
 
     yield allow
     fdiff.cache_clear()
@@ -176,20 +177,20 @@ def test_the_hessian_of_jax_issue_787_takes_less_than_a_gigabyte_beyond_its_resu
     """Two of its 7449 columns are computed: all are alike, and each begins with nothing held."""
     points = np.random.default_rng(7).normal(size=(2483, 3))
 
-    def derive(variant):
-        return dense_plans.hessian_plan(variant, "auto", None)
+    def derive(traced):
+        return dense_plans.hessian_plan(traced, "auto", None)
 
     tracemalloc.start()
     try:
         program = fdiff.dispatch.program.Program("hessian", 0, derive)
         variant, arrays = program.find(energy, (points,), {})
-        block = variant.plan.blocks[0]
+        block = variant.plan.derivative.blocks[0]
         for lo in range(2):
-            dense_plans.execute(block.step(1), [*arrays, np.int64(lo)])
+            execute(block.step(1), [*arrays, np.int64(lo)])
         held = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert variant.plan.chunks == [1]  # a column alone takes more than the budget
+    assert variant.plan.sweeps.chunks == [1]  # a column alone takes more than the budget
     assert held < 1024 * MIB
 
 

@@ -10,7 +10,7 @@ from thread_counts import ask_for_threads
 import fdiff
 from benchmarks import algebra, algebra_cases
 from fdiff import kernels
-from fdiff.functional.operators import dense_plans
+from fdiff.functional.operators import dense_sweeps
 from fdiff.interpret import evaluate
 from fdiff.transforms.batch import batch
 from fdiff.transforms.forward import jvp
@@ -263,7 +263,7 @@ def test_strided_arguments(seed):
 def budget(monkeypatch):
     def allow(size):
         fdiff.cache_clear()
-        monkeypatch.setattr(dense_plans, "BUDGET", size)
+        monkeypatch.setattr(dense_sweeps, "BUDGET", size)
 
     yield allow
     fdiff.cache_clear()
@@ -294,8 +294,8 @@ def test_a_kernel_that_holds_little_takes_all_seeds_at_once(tier, budget, monkey
     call = hessian_of_loss()
     found = call(w)
     plan = plan_of(call)
-    assert plan.chunked
-    assert any(block.steps for block in plan.blocks) == (tier != "compile")
+    assert plan.sweeps.chunked
+    assert any(block.steps for block in plan.derivative.blocks) == (tier != "compile")
     np.testing.assert_allclose(found, want, rtol=1e-12)
     np.testing.assert_array_equal(found, found.T)
 
@@ -306,7 +306,7 @@ def test_a_kernel_that_holds_much_goes_in_chunks(budget, monkeypatch):
     budget(1)
     call = hessian_of_loss()
     found = call(w)
-    assert all(block.steps for block in plan_of(call).blocks)
+    assert all(block.steps for block in plan_of(call).derivative.blocks)
     budget(2**28)
     np.testing.assert_allclose(found, hessian_of_loss()(w), rtol=1e-12)
 
@@ -317,7 +317,7 @@ def test_what_the_user_chose_is_done(budget, monkeypatch):
     budget(2**28)
     call = fdiff.hessian(lambda w: algebra.log1p_of_exp(w, x, y), chunk_size=3)
     call(drawn(8))
-    assert set(plan_of(call).blocks[0].steps) == {3}  # the last two chunks overlap
+    assert set(plan_of(call).derivative.blocks[0].steps) == {3}  # the last two chunks overlap
 
 
 def test_chunks_pay_for_the_kernel(budget, monkeypatch):
@@ -328,9 +328,9 @@ def test_chunks_pay_for_the_kernel(budget, monkeypatch):
     call, w = hessian_of_loss(), drawn(8)
     want = call(w)
     plan = plan_of(call)
-    plan.spent = 60.0
+    plan.sweeps.spent = 60.0
     np.testing.assert_allclose(call(w), want, rtol=1e-12)
-    assert plan.together.runner.tier == "compile"
+    assert plan.sweeps.together.runner.tier == "compile"
     assert "compiled" in repr(call)
 
 
@@ -339,8 +339,8 @@ def test_compiling_at_once_makes_the_kernel_of_all_seeds(budget, monkeypatch):
     ask_for_threads(monkeypatch, 1)
     budget(3000 * 8 * 8)
     call = hessian_of_loss().compile("f8[8]")
-    assert plan_of(call).together.runner.tier == "compile"
-    assert not any(block.steps for block in plan_of(call).blocks)
+    assert plan_of(call).sweeps.together.runner.tier == "compile"
+    assert not any(block.steps for block in plan_of(call).derivative.blocks)
 
 
 def test_branches_hold_for_kernels_of_all_seeds(budget, monkeypatch):

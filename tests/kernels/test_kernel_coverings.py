@@ -21,7 +21,7 @@ def traced(f, x):
     """The tape of `f`, in which NumPy's arrays are traced too."""
     with tracing_for(None):
         variant, inputs = Program("make_tape", None, ValuePlan).trace(f, (x,), {})
-    return simplify(variant.tape), [np.asarray(a) for a in inputs]
+    return simplify(variant.traced.tape), [np.asarray(a) for a in inputs]
 
 
 def pieces(r):

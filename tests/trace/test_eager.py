@@ -25,7 +25,7 @@ def eagerly(call, *args, **kwargs):
     def find(program, f, args, kwargs, *, sure=False):
         assert program.eager
         variant, inputs = program.trace(f, args, kwargs, eager=True)
-        assert not variant.cacheable
+        assert not variant.conditions.cacheable
         return variant, inputs
 
     with pytest.MonkeyPatch.context() as patch:

@@ -226,7 +226,7 @@ def test_index_arrays_that_change_at_each_call_are_right():
         np.add.at(wanted, (np.arange(4), i % 8), 2.0 * X[i % 8] * np.sin(X[:8:2]))
         np.add.at(wanted, (np.arange(4), np.arange(0, 8, 2)), X[i % 8] ** 2 * np.cos(X[:8:2]))
         np.testing.assert_allclose(slopes(X[:8], i), wanted, rtol=1e-13, atol=1e-15)
-    (kept,) = [v.plan.structured for (v,) in slopes.program.variants.values()]
+    (kept,) = [v.plan.derivative.terms for (v,) in slopes.program.variants.values()]
     assert len(kept.structures.kept) == STRUCTURES
 
 

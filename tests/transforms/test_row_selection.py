@@ -89,7 +89,7 @@ each = pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
 def taped(f, *args):
     """The tape of `f`, and what its inputs stand for."""
     variant, inputs = Program("make_tape", None, ValuePlan).trace(f, args, {})
-    return variant.tape, inputs
+    return variant.traced.tape, inputs
 
 
 def flat(blocks, size):

@@ -38,7 +38,7 @@ def traced(f, x):
     """The tape of `f` as operators have it, and its inputs: `x`, then what `f` captures."""
     with tracing_for(None):
         variant, inputs = Program("make_tape", None, ValuePlan).trace(f, (x,), {})
-    return variant.tape, [np.asarray(a) for a in inputs]
+    return variant.traced.tape, [np.asarray(a) for a in inputs]
 
 
 def blocks(tape, arrays, k, **asked):

@@ -18,7 +18,8 @@ import fdiff.intact_numpy as np
 from ...dispatch.arguments import native
 from ...dispatch.around_a_point import trace_variant
 from ...dispatch.numpy_warnings import warn_of_tape
-from ...dispatch.variant import CallToTrace, Variant
+from ...dispatch.trace_once import CallToTrace
+from ...dispatch.variant import Traced, Variant
 from ...errors import called
 from ...functional.call.kink_policy import policy
 from ...hooks import hooks
@@ -90,10 +91,11 @@ def _called(
         noted.hint = False
         result, variant, inputs = _recorded(call, name, called(name, f), leaves, values, spec)
         if taken() and not looks:
-            if variant.cacheable:  # what it reads is no other now: NumPy warns there as it does
+            # What it reads is no other now: NumPy warns there as it does.
+            if variant.conditions.cacheable:
                 call(*arguments[0], **arguments[1])
             elif name in _UNDIFFERENTIATED:
-                warn_of_tape(variant.tape, inputs)
+                warn_of_tape(variant.traced.tape, inputs)
     return result
 
 
@@ -126,16 +128,17 @@ def _recorded(
     order = [k for k, x in enumerate(leaves) if isinstance(x, RecordedArray) and x.requires_grad]
     request = CallToTrace(call, call, public, values, spec, order, Spec(None), once=True)
     variant, extra = trace_variant(request)
-    operands = [leaves[k] for k in variant.traced]
+    traced = variant.traced
+    operands = [leaves[k] for k in traced.positions]
     operands = [x if isinstance(x, RecordedArray) else np.asarray(x) for x in (*operands, *extra)]
-    inputs = [*[native(values[k]) for k in variant.traced], *extra]
+    inputs = [*[native(values[k]) for k in traced.positions], *extra]
     with noting():
-        results = function_of(variant.tape)(*inputs)
+        results = function_of(traced.tape)(*inputs)
     kinds = [x.kind if isinstance(x, RecordedArray) else kind_of(x) for x in operands]
-    used = _used(variant.tape)
+    used = _used(traced.tape)
     kinds = [k if u or not k.requires_grad else k.other for k, u in zip(kinds, used, strict=True)]
-    places, constants = _results(variant)
-    tape = CallTape(variant.tape, variant.out_spec, places, (), None)
+    places, constants = _results(traced)
+    tape = CallTape(traced.tape, traced.out_spec, places, (), None)
     outs = [
         constant if place is None else np.array(results[place])[()]  # it may be an operand's memory
         for place, constant in zip(places, constants, strict=True)
@@ -152,12 +155,12 @@ def _used(tape: Tape) -> list[bool]:
     return [bool(bits >> k & 1) for k in range(len(tape.inputs))]
 
 
-def _results(variant: Variant) -> tuple[tuple[int | None, ...], list[object]]:
+def _results(traced: Traced) -> tuple[tuple[int | None, ...], list[object]]:
     """For each leaf of the results which output of the tape it is, or None, and its value then."""
-    numeric = iter(enumerate(variant.numbers))
+    numeric = iter(enumerate(traced.numbers))
     places: list[int | None] = []
     constants: list[object] = []
-    for fixed in variant.outs:
+    for fixed in traced.outs:
         place, constant = (None, fixed[0]) if fixed else next(numeric)
         places.append(place if fixed or constant is None else None)
         constants.append(constant)

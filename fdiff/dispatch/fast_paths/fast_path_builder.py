@@ -93,16 +93,16 @@ class _KernelCall:
         self._guard = self._slots.pop() if self._step.guarded else None
         writes = self.pins[0].writes  # its `after` writes what `f` has written, given these outputs
         self._after = None if writes is None else writes.after
-        effects = variant.inner[0][1].effects
+        effects = variant.conditions.inner[0][1].effects
         if effects is not None and (
             effects.filled or not self._step.written == len(effects.outputs)
         ):
             raise NoFastPathError
         end = len(self._slots) - self._step.written
         self._slots, self._written = self._slots[:end], self._slots[end:]
-        if self._guard in self._slots or (variant.check is not None and self._guard is None):
+        if self._guard in self._slots or (variant.traced.check is not None and self._guard is None):
             raise NoFastPathError
-        captured = [self.pins[p].arrays[k] for p, k in variant.order]
+        captured = [self.pins[p].arrays[k] for p, k in variant.conditions.order]
         call = RecordedCall(variant, registers.leaves, registers.spec, split, captured)
         if len(call.recording.runs) != 1:
             raise NoFastPathError
@@ -116,7 +116,7 @@ class _KernelCall:
     def template(self, out: object) -> ResultTemplate:
         """How the result is built; a plan that computes with its outputs is called with them."""
         registers = self._registers
-        constants = [fixed[0] for fixed in self.variant.outs if fixed]
+        constants = [fixed[0] for fixed in self.variant.traced.outs if fixed]
         template = ResultTemplate(self.result, constants, registers, self.parts)
         if self.result is None or not template.write_into(out):
             if registers.out is not None:
@@ -129,7 +129,7 @@ class _KernelCall:
 
     def inputs(self) -> list[KernelInput]:
         """The kernel's inputs, each with its register or as the captured array it is."""
-        types, layouts = self._step.tape.input_types, dict(self.variant.layouts)
+        types, layouts = self._step.tape.input_types, dict(self.variant.conditions.layouts)
         if len(self._sources) != len(types):
             raise NoFastPathError
         kernel_inputs: list[KernelInput] = []
@@ -150,7 +150,9 @@ class _KernelCall:
     def preconditions(self, f: Function | None) -> Preconditions:
         """What must be as it was; with `f`, that or a sibling of it comes before the arguments."""
         before = () if f is None else reads_of_function(f)
-        if before is None or not (f is None or self.variant.inner[0][1].serves_siblings()):
+        if before is None or not (
+            f is None or self.variant.conditions.inner[0][1].serves_siblings()
+        ):
             raise NoFastPathError
         held = native_reads(self.pins)
         return held._replace(lookups=(*before, *held.lookups))
@@ -184,7 +186,7 @@ class _KernelCall:
 
 def _pins(variant: Variant, f: Function) -> list[Pins]:
     """What each function of the trace read from outside, as objects to compare by identity."""
-    pins = [reads.pins(g if k else f) for k, (g, reads) in enumerate(variant.inner)]
+    pins = [reads.pins(g if k else f) for k, (g, reads) in enumerate(variant.conditions.inner)]
     if any(pin is None for pin in pins):
         raise NoFastPathError
     return cast("list[Pins]", pins)

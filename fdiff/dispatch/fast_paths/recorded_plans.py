@@ -216,7 +216,7 @@ class RecordedCall:
         markers = [*map(_marker, leaves)]
         args, named = unflatten(spec, markers)
         own, self.vectors = split(args)
-        traced = variant.leaves(own, named)
+        traced = variant.traced.leaves(own, named)
         self._leaves = {id(x): (k, x) for k, x in enumerate(markers) if not is_static(x)}
         self.traced = len(traced)
         self.sources: list[Source] = [*map(self.leaf_of, traced), *captured]

@@ -59,9 +59,10 @@ def single_kernel(
     if variant is None:
         variant = variant_of(program, f, arguments, split)
     captured = variant.refresh(f)
-    if captured is None or not variant.cacheable or variant.repeats:
+    conditions = variant.conditions
+    if captured is None or not conditions.cacheable or conditions.repeats:
         reads = next(
-            (array for _, reads in variant.inner for array in reads.opaque), "what it writes"
+            (array for _, reads in conditions.inner for array in reads.opaque), "what it writes"
         )
         fact = f"the function has to run at each call, because of {reads}."
         way = "Take that out of the function, or pass it as an argument."
@@ -73,10 +74,10 @@ def single_kernel(
         fact = "its result is built by code of Python that computes with outputs of the kernel."
         raise failure(UnsupportedError, call, fact, CALL_FROM_PYTHON)
     sources = [*recorded.sources[: recorded.traced], *[_captured(x, call) for x in captured]]
-    if variant.swapped:
+    if conditions.swapped:
         fact = "it reads an array of another byte order than the machine's."
         raise failure(UnsupportedError, call, fact, "Convert the array once, outside.")
-    if any(layout for k, layout in variant.layouts if k < recorded.traced):
+    if any(layout for k, layout in conditions.layouts if k < recorded.traced):
         raise not_in_order(call)
     whole = _only_run(recorded)
     if whole is None:
@@ -87,8 +88,8 @@ def single_kernel(
         numbers = [array.number for array in whole.outputs]
         result = recorded.recording.placed(recorded.result, numbers)
         guard = list(whole.step.runner.slots())[-1] if whole.step.guarded else None
-    c_order = any(k < recorded.traced for k, _ in variant.layouts)
-    return SingleKernel(variant, kernel, tuple(sources), result, guard, variant.pinned, c_order)
+    c_order = any(k < recorded.traced for k, _ in conditions.layouts)
+    return SingleKernel(variant, kernel, tuple(sources), result, guard, conditions.pinned, c_order)
 
 
 def not_in_order(call: str) -> UnsupportedError:
@@ -106,7 +107,7 @@ def variant_of(
     """The variant that holds for these arguments; of unstable branches a new one."""
     args, named = split(arguments[0])[0], arguments[1]
     variant, _ = program.find(f, args, named, sure=True)
-    if variant.eager is None:
+    if variant.traced.eager is None:
         return variant
     variant.release()
     return program.trace(f, args, named)[0]
@@ -115,7 +116,7 @@ def variant_of(
 def _only_run(recorded: RecordedCall) -> PlannedRun | None:
     """The run that does everything, and checks the guards if there are any; else None."""
     single, *more = recorded.recording.runs
-    unchecked = recorded.variant.check is not None and not single.step.guarded
+    unchecked = recorded.variant.traced.check is not None and not single.step.guarded
     return None if more or unchecked else single
 
 
@@ -123,7 +124,7 @@ def _sequence(
     recorded: RecordedCall, sources: Sequence[Source], call: str
 ) -> tuple[BareKernel, object, int | None]:
     """The kernels of a plan as one, the result of placeholders, and the output of the guards."""
-    recording, check = recorded.recording, recorded.variant.check
+    recording, check = recorded.recording, recorded.variant.traced.check
     numbers = recording.numbers(recorded.result)
     guard = None
     if check is not None:

@@ -8,7 +8,7 @@ import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import argument
 from ...dispatch.inspection.anomalies import Anomaly
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...errors import AnomalyError, message
 from ...tape import CONSTANT, INPUT, Node, operation_text
 from ...trace.derived_lines import DerivedLine, derivation_of, in_trips, written_line
@@ -23,15 +23,15 @@ class Names(NamedTuple):
     vectors.
     """
 
-    variant: Variant
+    traced: Traced
     spec: Spec
 
     def of(self, index: int) -> str:
         """The name of an input."""
-        variant = self.variant
-        if index < len(variant.traced):
-            return f"{argument(self.spec, variant.traced[index])} (input {index})"
-        if index < len(variant.tape.inputs):
+        traced = self.traced
+        if index < len(traced.positions):
+            return f"{argument(self.spec, traced.positions[index])} (input {index})"
+        if index < len(traced.tape.inputs):
             return "an array that the function reads from outside"
         return "the vector v"
 

@@ -105,8 +105,9 @@ def in_trace(call: OperatorCall) -> object:
     args, kwargs, vectors = map_leaves(_plain, (call.args, call.kwargs, tuple(call.vectors)))
     variant, inputs = call.program.trace(call.f, args, kwargs)
     call.variant = variant
-    if variant.check is not None:  # the guards of the inner function hold for the outer trace
-        (holds,) = replay(PlanStep(variant.check), inputs)
+    check = variant.traced.check
+    if check is not None:  # the guards of the inner function hold for the outer trace
+        (holds,) = replay(PlanStep(check), inputs)
         current().guards.expect(holds.id, True)  # type: ignore[attr-defined] - a check has one traced output
     result = variant.plan.call(inputs, vectors, replay)
     return mark_kinks(result, variant, inputs) if kink_search.on else result
@@ -140,11 +141,11 @@ def with_reports(
 def find_variant(call: OperatorCall) -> object:
     """Find the variant that holds for the arguments, and the inputs of its tape; else trace `f`."""
     variant, arrays = call.program.find(call.f, call.args, call.kwargs, sure=call.sure)
-    if variant.eager is not None and not call.eager:
+    if variant.traced.eager is not None and not call.eager:
         variant.release()
         variant, inputs = call.program.trace(call.f, call.args, call.kwargs)
         arrays = cast("list[np.ndarray]", inputs)  # no trace is under way
-    for k in variant.swapped:  # captured arrays of another byte order than the machine's
+    for k in variant.conditions.swapped:  # captured arrays of another byte order than the machine's
         arrays[k] = native(arrays[k])
     call.variant, call.arrays = variant, arrays
     return call
@@ -154,7 +155,7 @@ def run_plan(call: OperatorCall) -> object:
     """Run the plan of the variant on the arrays; after a guard fails, of the variant that holds."""
     variant = call.variant
     assert variant is not None, "a stage before this one finds it"
-    if variant.check is None or call.sure or not variant.plan.guards:
+    if variant.traced.check is None or call.sure or not variant.plan.guards:
         return _result(call, variant)
     try:
         return _result(call, variant)

@@ -15,7 +15,7 @@ from ...arraytype import ArrayType
 from ...capture.data import is_table, refuse_lazy
 from ...device_arrays import DeviceArray
 from ...dispatch.arguments import TAKE_NUMBERS, WAY_OUT, refuse_device_array
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...errors import DtypeError, InputError, StrictError, VectorError, called, failure
 from ...process.forking import late
 from ...tape import Tape
@@ -119,23 +119,23 @@ def _no_array(entry: object, place: str, what: str, name: str, call: str) -> Inp
     return failure(InputError, call, fact, way)
 
 
-def check_outputs(variant: Variant, name: str) -> None:
+def check_outputs(traced: Traced, name: str) -> None:
     """Refuse results that hold anything else than arrays, or none; and ragged lists of numbers."""
     stem = f"The {OUTPUTS} given to {name} {ARRAY_OR_TUPLE}"
-    spec, outs = variant.out_spec, variant.outs
+    spec, outs = traced.out_spec, traced.outs
     if not outs:
         holds = "holds no array" if spec.children else f"has type {_name(spec.kind)}"
         holds = "is an empty tuple" if spec == Spec(tuple) else holds
         fact = f"{stem} given {OUTPUTS} {holds}."
-        raise failure(InputError, variant.call, fact, RETURN_ARRAYS)
+        raise failure(InputError, traced.call, fact, RETURN_ARRAYS)
     for k, (fixed, path) in enumerate(zip(outs, paths(spec), strict=True)):
         if fixed is not None:
             flat = spec.kind is tuple and spec.leaves == len(spec.children)
             which = f"value at {f'index {k}' if flat else path}" if path else f"given {OUTPUTS}"
             fact = f"{stem} {which} has type {type(fixed[0]).__name__}."
-            raise failure(InputError, variant.call, fact, RETURN_ARRAYS)
-    if spec.kind is list and all(variant.scalars) and _of_lists(spec):
-        raise ragged(f"the {OUTPUTS} are", variant.call)
+            raise failure(InputError, traced.call, fact, RETURN_ARRAYS)
+    if spec.kind is list and all(traced.scalars) and _of_lists(spec):
+        raise ragged(f"the {OUTPUTS} are", traced.call)
 
 
 def _name(kind: type | None) -> str:
@@ -147,27 +147,27 @@ def _of_lists(spec: Spec) -> bool:
     return spec.kind in {None, list, tuple} and all(map(_of_lists, spec.children))
 
 
-def check_one_element(variant: Variant, name: str) -> None:
+def check_one_element(traced: Traced, name: str) -> None:
     """Refuse results that are no single array with a single element."""
-    check_outputs(variant, name)
-    refuse_complex(variant)
-    if variant.out_spec.kind is not None:
+    check_outputs(traced, name)
+    refuse_complex(traced)
+    if traced.out_spec.kind is not None:
         fact = f"The function given to {name} should return a single array."
-        raise failure(VectorError, variant.call, fact, SCALAR)
-    type_ = variant.tape.output_types[0]
+        raise failure(VectorError, traced.call, fact, SCALAR)
+    type_ = traced.tape.output_types[0]
     if type_.size != 1:
         fact = (
             f"The array returned by the function given to {name} should contain a single element,"
             f" but it has shape {type_.shape}."
         )
-        raise failure(VectorError, variant.call, fact, SCALAR)
+        raise failure(VectorError, traced.call, fact, SCALAR)
 
 
 # --- the vector v ---------------------------------------------------------------------------------
 
 
 def check_vector(
-    v: object, types: Sequence[ArrayType], variant: Variant, name: str, *, like: str
+    v: object, types: Sequence[ArrayType], traced: Traced, name: str, *, like: str
 ) -> list[object]:
     """The entries of `v` as arrays of exactly these types; ones where `v` may be left out.
 
@@ -180,21 +180,21 @@ def check_vector(
             return [np.ones(types[0].shape, types[0].dtype)[()]]
         what = ONE_INPUT if like == "inputs" else ONE_OUTPUT
         fact = f"The vector v can only be None if {what}."
-        raise failure(VectorError, variant.call, fact, LIKE.format(like))
-    spec = variant.in_spec if like == "inputs" else variant.out_spec
+        raise failure(VectorError, traced.call, fact, LIKE.format(like))
+    spec = traced.in_spec if like == "inputs" else traced.out_spec
     if any(child.kind for child in (spec.children if spec.kind is tuple else (spec,))):
-        entries = _leaves(v, spec, like, variant.call)
+        entries = _leaves(v, spec, like, traced.call)
     else:
-        entries = [as_point(x, variant.call) for x in (v if isinstance(v, tuple) else (v,))]
+        entries = [as_point(x, traced.call) for x in (v if isinstance(v, tuple) else (v,))]
         checked = tuple(entries) if isinstance(v, tuple) else entries[0]
-        _check_arrays(checked, "v", name, variant.call)
+        _check_arrays(checked, "v", name, traced.call)
     if len(entries) != len(types):
         fact = f"v is a tuple of invalid length: should be {len(types)} but got {len(entries)}."
         if spec.kind is None:
             fact = "The given v should contain a single array."
-        raise failure(VectorError, variant.call, fact, LIKE.format(like))
+        raise failure(VectorError, traced.call, fact, LIKE.format(like))
     places = [f"Entry {k} in v" for k in range(len(types))] if spec.kind is not None else ["v"]
-    return [_entry(*each, like, variant.call) for each in zip(entries, types, places, strict=True)]
+    return [_entry(*each, like, traced.call) for each in zip(entries, types, places, strict=True)]
 
 
 def _leaves(v: object, spec: Spec, like: str, call: str) -> list[object]:
@@ -245,19 +245,19 @@ def _entry(entry: object, type_: ArrayType, place: str, like: str, call: str) ->
     return array if shape else array[()]
 
 
-def check_columns(variant: Variant) -> None:
+def check_columns(traced: Traced) -> None:
     """Refuse a tuple of derivatives of which SciPy's `curve_fit` makes an array with equal rows."""
-    if variant.in_spec.kind is not None and scipy_call() == "scipy.optimize.curve_fit":
+    if traced.in_spec.kind is not None and scipy_call() == "scipy.optimize.curve_fit":
         fact = "curve_fit takes one array, and the derivative by several arguments is a tuple."
-        raise failure(InputError, variant.call, fact, COLUMNS)
+        raise failure(InputError, traced.call, fact, COLUMNS)
 
 
 # --- strict=True ----------------------------------------------------------------------------------
 
 
-def check_strict(variant: Variant, *, each_pair: bool) -> None:
+def check_strict(traced: Traced, *, each_pair: bool) -> None:
     """Refuse outputs that do not depend on the inputs, as torch does with ``strict=True``."""
-    matrix = dependence(variant.tape, variant.wrt).differentiable
+    matrix = dependence(traced.tape, traced.wrt).differentiable
     for o, row in enumerate(matrix):
         if not any(row):
             fact = (
@@ -265,21 +265,21 @@ def check_strict(variant: Variant, *, each_pair: bool) -> None:
                 " must be computed in a differentiable manner from the input when running in"
                 " strict mode."
             )
-            raise failure(StrictError, variant.call, fact, ZEROS)
-    for i in range(len(variant.wrt)):
+            raise failure(StrictError, traced.call, fact, ZEROS)
+    for i in range(len(traced.wrt)):
         if not any(row[i] for row in matrix):
             fact = f"The output of the user-provided function is independent of input {i}."
-            raise failure(StrictError, variant.call, f"{fact} {NOT_STRICT}", ZEROS)
+            raise failure(StrictError, traced.call, f"{fact} {NOT_STRICT}", ZEROS)
         for o, row in enumerate(matrix):
             if each_pair and not row[i]:
                 fact = f"Output {o} of the user-provided function is independent of input {i}."
-                raise failure(StrictError, variant.call, f"{fact} {NOT_STRICT}", ZEROS)
+                raise failure(StrictError, traced.call, f"{fact} {NOT_STRICT}", ZEROS)
 
 
-def check_strict_gradient(gradient: Tape, variant: Variant, name: str) -> None:
+def check_strict_gradient(gradient: Tape, traced: Traced, name: str) -> None:
     """Refuse functions whose gradient with respect to some input is constant."""
-    for k, row in enumerate(dependence(gradient, variant.wrt).differentiable):
-        i = k % len(variant.wrt)  # one output after the other
+    for k, row in enumerate(dependence(gradient, traced.wrt).differentiable):
+        i = k % len(traced.wrt)  # one output after the other
         if not any(row):
             fact = (
                 f"While computing the {name}, found that the jacobian of the user-provided function"
@@ -287,4 +287,4 @@ def check_strict_gradient(gradient: Tape, variant: Variant, name: str) -> None:
                 " ensure that your function is twice differentiable and that the jacobian depends"
                 " on the inputs (this would be violated by a linear function for example)."
             )
-            raise failure(StrictError, variant.call, fact, ZEROS)
+            raise failure(StrictError, traced.call, fact, ZEROS)

@@ -112,7 +112,7 @@ def refuse_kinks(call: OperatorCall) -> object:
         for check in checks:
             hit = np.asarray(values[check.first])
             if hit.any():
-                raise _error(variant.call, check, hit, np.asarray(values[check.first + 1]))
+                raise _error(variant.traced.call, check, hit, np.asarray(values[check.first + 1]))
     return call
 
 
@@ -132,7 +132,7 @@ def mark_kinks(result: object, variant: Variant, inputs: Sequence[object]) -> ob
         for check in checks:
             leaves, spec = flatten(result)
             some = np.any(values[check.first])
-            result = unflatten(spec, [_faulty(x, some, check, variant.call) for x in leaves])
+            result = unflatten(spec, [_faulty(x, some, check, variant.traced.call) for x in leaves])
     return result
 
 
@@ -154,16 +154,16 @@ def _differentiated(variant: Variant) -> list[tuple[Tape, Sequence[int], Sequenc
     The function itself, and for second derivatives its gradient. A program that differentiates
     nothing may call operators that do.
     """
-    plan = variant.plan
-    tape, count = checkpoints_inlined(variant.tape), len(variant.tape.outputs)
+    plan, traced = variant.plan, variant.traced
+    tape, count = checkpoints_inlined(traced.tape), len(traced.tape.outputs)
     of = range(count) if plan.of is None else plan.of
     tapes: list[tuple[Tape, Sequence[int], Sequence[int]]] = [
-        (tape, variant.wrt if plan.order else (), of)
+        (tape, traced.wrt if plan.order else (), of)
     ]
     if plan.order > 1:
-        last = count + len(variant.wrt)
-        slope = derive(GRADIENT, tape, wrt=variant.wrt, keep=range(last))
-        tapes.append((slope, variant.wrt, range(count, last)))
+        last = count + len(traced.wrt)
+        slope = derive(GRADIENT, tape, wrt=traced.wrt, keep=range(last))
+        tapes.append((slope, traced.wrt, range(count, last)))
     return tapes
 
 

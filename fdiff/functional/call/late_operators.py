@@ -12,7 +12,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...dispatch.plans import Arrays, EagerStep, Step
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...hooks import hooks
 from ...process import forking
 from ...transforms.pipeline import Pipeline, derive
@@ -24,15 +24,15 @@ def late(module: str, name: str) -> Any:
 
 
 def step_of(
-    variant: Variant,
+    traced: Traced,
     pipeline: Pipeline,
-    values: Callable[[Variant, Arrays], list[np.ndarray]],
+    values: Callable[[Traced, Arrays], list[np.ndarray]],
     **request: object,
 ) -> Step:
     """The step of a plan: the tape that `pipeline` derives; of an eager trace, what `values` is."""
-    if variant.eager is not None:
-        return EagerStep(partial(values, variant))
-    return variant.step(derive(pipeline, variant.tape, **request))
+    if traced.eager is not None:
+        return EagerStep(partial(values, traced))
+    return traced.step(derive(pipeline, traced.tape, **request))
 
 
 def of_sparse(name: str) -> Any:

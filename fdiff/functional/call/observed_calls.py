@@ -43,8 +43,8 @@ def observed_find(call: OperatorCall) -> object:
     assert variant is not None, "the stage has just found it"
     observation.mark(f"variant: {'hit' if id(variant) in before else 'miss'}", CACHE)
     if around is not None:
-        around.tape = variant.tape
-        around.args["variant"] = "eager" if variant.eager is not None else "traced"
+        around.tape = variant.traced.tape
+        around.args["variant"] = "eager" if variant.traced.eager is not None else "traced"
     return call
 
 

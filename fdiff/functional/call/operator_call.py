@@ -11,13 +11,13 @@ from ...device_arrays import CPU
 from ...dispatch.arguments import Argnums, Function
 from ...dispatch.plans import DERIVING, Effort, OperatorPlan
 from ...dispatch.program import MakePlan, Program, program_of
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced, Variant
 from ...tree import map_leaves
 from ..operators.points import body_of_operator
 from .device_calls import on_host
 from .prepared import Origin
 
-Check = Callable[[Variant, str], object]
+Check = Callable[[Traced, str], object]
 # To which calls a stage applies (None: to every call), and what it does.
 CallStage = tuple[Callable[["OperatorCall"], object] | None, Callable[["OperatorCall"], object]]
 
@@ -26,7 +26,7 @@ class Operator:
     """A public operator with its settings checked; all calls with equal settings share one object.
 
     `function` is the public function, `settings` are its arguments other than `argnums`. `plan`
-    makes the plan of a traced function, after ``check(variant, name)`` has refused functions
+    makes the plan of a traced function, after ``check(traced, name)`` has refused functions
     without a derivative. Programs and fast paths are cached by operator.
     """
 
@@ -48,11 +48,11 @@ class Operator:
         self.plan = plan
         self.check, self.effort = check, effort
 
-    def make_plan(self, variant: Variant) -> OperatorPlan:
+    def make_plan(self, traced: Traced) -> OperatorPlan:
         """The plan of a traced function, where it has one."""
         if self.check is not None:
-            self.check(variant, self.name)
-        return self.plan(variant)
+            self.check(traced, self.name)
+        return self.plan(traced)
 
     def program(self, f: Function, argnums: Argnums) -> Program:
         """The program of `f` under this operator."""

@@ -204,7 +204,7 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
             args = floating(args, self.program, self.__wrapped__)
             with tracing_for(self.program.device):
                 variant, arrays = self.program.find(self.__wrapped__, args, named, sure=True)
-        if variant.eager is not None:
+        if variant.traced.eager is not None:
             variant.release()
             fact = "the function is differentiated as it runs, for its branches change every time."
             raise failure(UnsupportedError, call, fact, CALL_IT)
@@ -329,7 +329,9 @@ def _tier_lines(program: Program) -> Iterator[str]:
     """A line for each signature and each of its steps: which tier runs it, and why."""
     for variants in [*program.variants.values()]:
         for variant in variants:
-            types = ", ".join(map(str, variant.tape.input_types[: len(variant.traced)]))
+            types = ", ".join(
+                map(str, variant.traced.tape.input_types[: len(variant.traced.positions)])
+            )
             for step in variant.plan.steps():
                 yield f"{types}: {step.runner.state()}"
 

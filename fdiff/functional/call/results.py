@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dispatch.plans import Arrays, OperatorPlan, Run
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...trace import TracedArray
 from ...transforms.pipeline import VALUE
 from ...tree import unflatten
@@ -21,30 +21,30 @@ def deliver(out: object, scalar: bool) -> object:  # noqa: FBT001 - called for e
     return out[()] if scalar else out  # type: ignore[index] - an array, if not a traced one
 
 
-def results(variant: Variant, outs: Sequence[object]) -> object:
+def results(traced: Traced, outs: Sequence[object]) -> object:
     """The function's result: numeric leaves from `outs`, Python numbers and others as they were."""
-    numeric = iter(zip(outs, variant.scalars, variant.numbers, strict=True))
+    numeric = iter(zip(outs, traced.scalars, traced.numbers, strict=True))
     leaves: list[object] = []
-    for fixed in variant.outs:
+    for fixed in traced.outs:
         if fixed:
             leaves.append(fixed[0])
             continue
         out, scalar, number = next(numeric)
         leaves.append(deliver(out, scalar) if number is None else number)
-    return unflatten(variant.out_spec, leaves)
+    return unflatten(traced.out_spec, leaves)
 
 
-def tangents(variant: Variant, outs: Sequence[object]) -> object:
+def tangents(traced: Traced, outs: Sequence[object]) -> object:
     """One array for each output, in the structure of the outputs."""
-    leaves = [deliver(out, scalar) for out, scalar in zip(outs, variant.scalars, strict=True)]
-    return unflatten(variant.out_spec, leaves)
+    leaves = [deliver(out, scalar) for out, scalar in zip(outs, traced.scalars, strict=True)]
+    return unflatten(traced.out_spec, leaves)
 
 
-def gradients(variant: Variant, outs: Sequence[object]) -> object:
+def gradients(traced: Traced, outs: Sequence[object]) -> object:
     """One array for each differentiated leaf, in the structure of the arguments."""
-    scalars = variant.input_scalars
-    leaves = [deliver(out, scalars[k]) for out, k in zip(outs, variant.wrt, strict=True)]
-    return leaves[0] if variant.in_spec.kind is None else unflatten(variant.in_spec, leaves)
+    scalars = traced.input_scalars
+    leaves = [deliver(out, scalars[k]) for out, k in zip(outs, traced.wrt, strict=True)]
+    return leaves[0] if traced.in_spec.kind is None else unflatten(traced.in_spec, leaves)
 
 
 class ValuePlan(OperatorPlan):
@@ -53,9 +53,9 @@ class ValuePlan(OperatorPlan):
     guards = True
     order = 0
 
-    def __init__(self, variant: Variant) -> None:
-        self.variant = variant
-        self.step = step_of(variant, VALUE, output_values)
+    def __init__(self, traced: Traced) -> None:
+        self.traced = traced
+        self.step = step_of(traced, VALUE, output_values)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        return results(self.variant, run(self.step, arrays))
+        return results(self.traced, run(self.step, arrays))

@@ -39,13 +39,13 @@ def timed(call: OperatorCall) -> object:
         with collector_paused():
             begin = perf_counter()
             result = call.go_on()
-            if call.variant is not None and (trace := call.variant.eager) is not None:
+            if call.variant is not None and (trace := call.variant.traced.eager) is not None:
                 seconds = perf_counter() - begin
                 program.seconds += seconds
                 if stack.branches:
                     program.ratios.append(seconds / replayed(trace))
                     if len(program.ratios) == LOOKS:
-                        _tell(program, call.variant.call, stack.branches)
+                        _tell(program, call.variant.traced.call, stack.branches)
             return result
     finally:
         stack.branches = before

@@ -51,7 +51,7 @@ def watched(call: OperatorCall) -> object:
         _explain(call)  # no error where a derivative discards what looked doubtful
         if not finite:
             fact = "the result is not finite."
-            raise AnomalyError(message(variant.call, fact, DEFECT, user_line()))
+            raise AnomalyError(message(variant.traced.call, fact, DEFECT, user_line()))
     noted.hint = hint
     return result
 
@@ -68,14 +68,14 @@ def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
     """Whether the outputs of the function are finite, and all it computes where that counts."""
     inputs = [*map(on_host, arrays)]
     if _counts_discarded():
-        inspector = Inspector(variant.tape, keeps=True)
+        inspector = Inspector(variant.traced.tape, keeps=True)
         values = inspector.values(inputs)
         outputs = [values[o] for o in inspector.tape.outputs]
         return first_made(inspector, values) is None and _all_finite(outputs)
     if not variant.plan.order:
         return True  # they are in the result
     doubts = variant.doubts
-    doubts.inspector = doubts.inspector or Inspector(variant.tape)
+    doubts.inspector = doubts.inspector or Inspector(variant.traced.tape)
     return _all_finite(doubts.inspector.outputs(inputs))
 
 
@@ -91,11 +91,11 @@ def _explain(call: OperatorCall) -> None:
     """Raise `AnomalyError` for the first NaN or infinity that counts."""
     with derived_lines():
         variant, inputs, vectors = call.traced_anew()
-        names = Names(variant, flatten((call.args, call.kwargs))[1])
+        names = Names(variant.traced, flatten((call.args, call.kwargs))[1])
 
         def raise_for(anomaly: Anomaly | None) -> None:
             if anomaly is not None:
-                raise anomaly_error(variant.call, anomaly, names)
+                raise anomaly_error(variant.traced.call, anomaly, names)
 
         def outputs(tape: Tape, arrays: Arrays) -> list[object]:
             inspector = Inspector(tape, keeps=True)
@@ -103,9 +103,9 @@ def _explain(call: OperatorCall) -> None:
             raise_for(first_anomaly(inspector, values))
             return [values[o] for o in inspector.tape.outputs]
 
-        outputs(variant.tape, inputs)
+        outputs(variant.traced.tape, inputs)
         variant.plan.call(inputs, vectors, Inspection(outputs))
     if _counts_discarded():
-        inspector = Inspector(variant.tape, keeps=True)
+        inspector = Inspector(variant.traced.tape, keeps=True)
         derived = lambda i: derivation_of(inspector.line(i)) is not None  # noqa: E731 - a condition of one line
         raise_for(first_made(inspector, inspector.values(inputs), derived))

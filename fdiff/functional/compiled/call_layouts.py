@@ -251,8 +251,9 @@ def _with_vector(
         chosen = {n % len(args) for n in argnums or ()}
     v = map_leaves(lambda leaf: leaf, x)
     if target.operator == "vjp":
-        pairs = zip(variant.tape.output_types, variant.scalars, strict=True)
+        pairs = zip(variant.traced.tape.output_types, variant.traced.scalars, strict=True)
         v = unflatten(
-            variant.out_spec, [1.0 if scalar else np.zeros(t.shape, t.dtype) for t, scalar in pairs]
+            variant.traced.out_spec,
+            [1.0 if scalar else np.zeros(t.shape, t.dtype) for t, scalar in pairs],
         )
     return (x, v, *[arg for k, arg in enumerate(args) if k not in chosen])

@@ -35,7 +35,11 @@ def note_trips(error: Exception, call: OperatorCall) -> None:
 
     The function that is called may have no loops.
     """
-    if isinstance(error, FdiffError) or call.variant is None or not _has_trips(call.variant.tape):
+    if (
+        isinstance(error, FdiffError)
+        or call.variant is None
+        or not _has_trips(call.variant.traced.tape)
+    ):
         return
     before = budget.set(None)  # a budget cuts loops into segments, which are no loops of the user's
 

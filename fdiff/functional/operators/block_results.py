@@ -9,7 +9,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import MOST_AXES, ArrayType
 from ...device_arrays import DeviceArray
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...errors import UNNAMED, InputError, failure
 from ...tape import Tape
 from ...tree import Spec, unflatten
@@ -93,34 +93,34 @@ def _make_symmetric(square: np.ndarray, stripe: int = 256) -> None:
         square[lo:, part] = mean.T
 
 
-def nested_jacobian(variant: Variant) -> Finish:
+def nested_jacobian(traced: Traced) -> Finish:
     """Blocks in the structure of the outputs, each in the structure of the inputs."""
-    return _nested((variant.out_spec, variant.scalars), _inputs(variant))
+    return _nested((traced.out_spec, traced.scalars), _inputs(traced))
 
 
-def nested_hessian(variant: Variant) -> Finish:
+def nested_hessian(traced: Traced) -> Finish:
     """Blocks in the structure of the inputs, each in the structure of the inputs."""
-    return _nested(_inputs(variant), _inputs(variant))
+    return _nested(_inputs(traced), _inputs(traced))
 
 
-def nested_hessians(variant: Variant) -> Finish:
+def nested_hessians(traced: Traced) -> Finish:
     """Blocks of several outputs: in the structure of the outputs, then twice of the inputs."""
-    inner, flags = _inputs(variant)
+    inner, flags = _inputs(traced)
     size = len(flags) ** 2
     ways = [
         _nested((inner, [flag and scalar for flag in flags]), (inner, flags))
-        for scalar in variant.scalars
+        for scalar in traced.scalars
     ]
 
     def finish(blocks: Sequence[object]) -> object:
         leaves = [way(blocks[k * size : (k + 1) * size]) for k, way in enumerate(ways)]
-        return unflatten(variant.out_spec, leaves)
+        return unflatten(traced.out_spec, leaves)
 
     return finish
 
 
-def _inputs(variant: Variant) -> Tree:
-    return variant.in_spec, [variant.input_scalars[k] for k in variant.wrt]
+def _inputs(traced: Traced) -> Tree:
+    return traced.in_spec, [traced.input_scalars[k] for k in traced.wrt]
 
 
 def _nested(rows: Tree, columns: Tree) -> Finish:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...arraytype import ArrayType
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...errors import DtypeError, InputError, choice, failure
 from ...ops.entrywise.elementwise import conjugate
 from ...tape import Tape
@@ -38,45 +38,41 @@ def _complex(types: Sequence[ArrayType]) -> ArrayType | None:
     return next((t for t in types if t.dtype.kind == "c"), None)
 
 
-def _inputs(variant: Variant) -> list[ArrayType]:
-    return [variant.tape.input_types[k] for k in variant.wrt]
-
-
-def check_complex(variant: Variant, choice: str) -> None:
+def check_complex(traced: Traced, choice: str) -> None:
     """Refuse complex inputs without a derivative of the kind `choice`."""
-    complex_type = _complex(_inputs(variant))
+    complex_type = _complex(traced.wrt_types)
     if complex_type is None:
         return
     fact = f"complex inputs ({complex_type.dtype}) are not supported "
     if choice == "error":
         fact += "without a choice of convention."
-        raise failure(DtypeError, variant.call, fact, CHOOSE)
-    floating = [t for t in variant.tape.output_types if t.floating]
+        raise failure(DtypeError, traced.call, fact, CHOOSE)
+    floating = [t for t in traced.tape.output_types if t.floating]
     if choice == "conjugate" and (out := _complex(floating)):
         fact += f"with complex outputs ({out.dtype}) by complex_inputs='conjugate'."
         way = "Use 'holomorphic' where the function is complex differentiable."
-        raise failure(DtypeError, variant.call, fact, f"{way} {PRODUCTS}")
+        raise failure(DtypeError, traced.call, fact, f"{way} {PRODUCTS}")
     if choice == "holomorphic":
         real = [t for t in floating if t.dtype.kind != "c"]
         if real:
             fact = f"a real output ({real[0].dtype}) of complex inputs is not holomorphic."
             way = "Use complex_inputs='conjugate' for df/dRe + i df/dIm."
-            raise failure(DtypeError, variant.call, fact, way)
-        _check_holomorphic(variant)
+            raise failure(DtypeError, traced.call, fact, way)
+        _check_holomorphic(traced)
 
 
-def check_leaves(variant: Variant, _: str, *, choice: str) -> None:
+def check_leaves(traced: Traced, _: str, *, choice: str) -> None:
     """Refuse results with leaves that are neither numbers nor arrays."""
-    bad = [type(out[0]).__name__ for out in variant.outs if out is not None]
-    if bad or not variant.outs:
+    bad = [type(out[0]).__name__ for out in traced.outs if out is not None]
+    if bad or not traced.outs:
         fact = f"the function must return arrays, not {bad[0] if bad else 'nothing'}."
-        raise failure(InputError, variant.call, fact, "Return arrays and numbers alone.")
-    check_complex(variant, choice)
+        raise failure(InputError, traced.call, fact, "Return arrays and numbers alone.")
+    check_complex(traced, choice)
 
 
-def _check_holomorphic(variant: Variant) -> None:
+def _check_holomorphic(traced: Traced) -> None:
     """Refuse functions that take conjugates, parts or absolute values of what depends on inputs."""
-    spot = conjugation(variant.tape, variant.wrt)
+    spot = conjugation(traced.tape, traced.wrt)
     if spot is None:
         return
     name, line = spot
@@ -85,7 +81,7 @@ def _check_holomorphic(variant: Variant) -> None:
         f" one takes the conjugate, a part or the absolute value ({name}) of what depends on its"
         f" complex inputs.{line}"
     )
-    raise failure(DtypeError, variant.call, fact, PRODUCTS)
+    raise failure(DtypeError, traced.call, fact, PRODUCTS)
 
 
 def conjugation(tape: Tape, wrt: Sequence[int]) -> tuple[str, str] | None:
@@ -109,11 +105,11 @@ def conjugation(tape: Tape, wrt: Sequence[int]) -> tuple[str, str] | None:
     return None
 
 
-def refuse_complex(variant: Variant) -> None:
+def refuse_complex(traced: Traced) -> None:
     """Refuse complex numbers in second derivatives."""
-    for what, types in (("inputs", _inputs(variant)), ("outputs", variant.tape.output_types)):
+    for what, types in (("inputs", traced.wrt_types), ("outputs", traced.tape.output_types)):
         if complex_type := _complex(types):
             fact = (
                 f"complex {what} ({complex_type.dtype}) are not supported for second derivatives."
             )
-            raise failure(DtypeError, variant.call, fact, PARTS)
+            raise failure(DtypeError, traced.call, fact, PARTS)

@@ -15,84 +15,80 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType
 from ...dispatch.plans import Arrays
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...trace.eager.eager_trace import EagerTrace
 from ...transforms.eager.eager_derivatives import enter_gradient, pull_values, push_values
-from .block_results import DenseBlocks
+from .block_results import DenseBlocks, mirrored
 
 Seeded = Callable[[np.ndarray], list[Any]]  # seeds with a leading axis to derivatives with one
 
 
-def output_values(variant: Variant, arrays: Arrays, count: int | None = None) -> list[np.ndarray]:
+def output_values(traced: Traced, arrays: Arrays, count: int | None = None) -> list[np.ndarray]:
     """The first `count` outputs of the function (None: all of them)."""
-    values = _trace(variant).builder.values
-    return [np.array(values[o]) for o in variant.tape.outputs[:count]]
+    values = _trace(traced).builder.values
+    return [np.array(values[o]) for o in traced.tape.outputs[:count]]
 
 
-def gradient_values(variant: Variant, arrays: Arrays, *, count: int) -> list[np.ndarray]:
+def gradient_values(traced: Traced, arrays: Arrays, *, count: int) -> list[np.ndarray]:
     """The first `count` outputs, then the gradient of the first one: one reverse sweep."""
-    type_ = variant.tape.output_types[0]
+    type_ = traced.tape.output_types[0]
     one = np.ones(type_.shape, type_.dtype)[()]
-    slopes = pull_values(_trace(variant), {variant.tape.outputs[0]: one}, _inputs(variant))
-    return [*output_values(variant, arrays, count), *_settled(slopes, _input_types(variant))]
+    slopes = pull_values(_trace(traced), {traced.tape.outputs[0]: one}, _inputs(traced))
+    return [*output_values(traced, arrays, count), *_settled(slopes, traced.wrt_types)]
 
 
-def vjp_values(variant: Variant, arrays: Arrays) -> list[np.ndarray]:
+def vjp_values(traced: Traced, arrays: Arrays) -> list[np.ndarray]:
     """The outputs, then the vectors pulled back to the inputs: one reverse sweep."""
-    tape, bars = variant.tape, dict[int, Any]()
+    tape, bars = traced.tape, dict[int, Any]()
     floating = [o for o in tape.outputs if tape.nodes[o].type.floating]
     for o, bar in zip(floating, arrays[len(tape.inputs) :], strict=True):
         bars[o] = bars[o] + bar if o in bars else bar
-    cotangents = pull_values(_trace(variant), bars, _inputs(variant))
-    return [*output_values(variant, arrays), *_settled(cotangents, _input_types(variant))]
+    cotangents = pull_values(_trace(traced), bars, _inputs(traced))
+    return [*output_values(traced, arrays), *_settled(cotangents, traced.wrt_types)]
 
 
-def jvp_values(variant: Variant, arrays: Arrays) -> list[np.ndarray]:
+def jvp_values(traced: Traced, arrays: Arrays) -> list[np.ndarray]:
     """The outputs, then the vectors pushed forward to the outputs: one forward sweep."""
-    tape = variant.tape
-    tangents = push_values(_trace(variant), _tangents(variant, arrays), tape.outputs)
+    tape = traced.tape
+    tangents = push_values(_trace(traced), _tangents(traced, arrays), tape.outputs)
     types = [t if t.floating else ArrayType(t.shape, F8) for t in tape.output_types]
-    return [*output_values(variant, arrays), *_settled(tangents, types)]
+    return [*output_values(traced, arrays), *_settled(tangents, types)]
 
 
-def hvp_values(variant: Variant, arrays: Arrays, *, count: int) -> list[np.ndarray]:
+def hvp_values(traced: Traced, arrays: Arrays, *, count: int) -> list[np.ndarray]:
     """The first `count` outputs, then the Hessian times a vector: forward over reverse."""
-    trace = _trace(variant)
-    slopes = enter_gradient(trace, variant.tape.outputs[0], _inputs(variant))
-    products = push_values(trace, _tangents(variant, arrays), slopes)
-    return [*output_values(variant, arrays, count), *_settled(products, _input_types(variant))]
+    trace = _trace(traced)
+    slopes = enter_gradient(trace, traced.tape.outputs[0], _inputs(traced))
+    products = push_values(trace, _tangents(traced, arrays), slopes)
+    return [*output_values(traced, arrays, count), *_settled(products, traced.wrt_types)]
 
 
-def jacobian_values(variant: Variant, asked: DenseBlocks, arrays: Arrays) -> list[np.ndarray]:
+def jacobian_values(traced: Traced, asked: DenseBlocks, arrays: Arrays) -> list[np.ndarray]:
     """Every block of a Jacobian, from batched sweeps."""
     if asked.mode == "forward":
-        return _columns(variant, asked, list(variant.tape.outputs))
-    return _rows(variant, asked)
+        return _columns(traced, asked, list(traced.tape.outputs))
+    return _rows(traced, asked)
 
 
-def hessian_values(variant: Variant, asked: DenseBlocks, arrays: Arrays) -> list[np.ndarray]:
+def hessian_values(traced: Traced, asked: DenseBlocks, arrays: Arrays) -> list[np.ndarray]:
     """Every block of a Hessian: the Jacobian of the gradient, whose nodes are entered first."""
-    slopes = enter_gradient(_trace(variant), variant.tape.outputs[0], _inputs(variant))
-    return _columns(variant, asked, slopes)
+    slopes = enter_gradient(_trace(traced), traced.tape.outputs[0], _inputs(traced))
+    return mirrored(_columns(traced, asked, slopes), [t.size for t in asked.ins])
 
 
-def _trace(variant: Variant) -> EagerTrace:
-    return cast("EagerTrace", variant.eager)
+def _trace(traced: Traced) -> EagerTrace:
+    return cast("EagerTrace", traced.eager)
 
 
-def _inputs(variant: Variant) -> list[int]:
+def _inputs(traced: Traced) -> list[int]:
     """Nodes of the differentiated inputs."""
-    return [variant.tape.inputs[k] for k in variant.wrt]
+    return [traced.tape.inputs[k] for k in traced.wrt]
 
 
-def _input_types(variant: Variant) -> list[ArrayType]:
-    return [variant.tape.input_types[k] for k in variant.wrt]
-
-
-def _tangents(variant: Variant, arrays: Arrays) -> dict[int, Any]:
+def _tangents(traced: Traced, arrays: Arrays) -> dict[int, Any]:
     """The vectors of a product: for the node of each differentiated input, its tangent."""
-    vectors = arrays[len(variant.tape.inputs) :]
-    return dict(zip(_inputs(variant), vectors, strict=True))
+    vectors = arrays[len(traced.tape.inputs) :]
+    return dict(zip(_inputs(traced), vectors, strict=True))
 
 
 def _settled(values: Sequence[object], types: Sequence[ArrayType]) -> list[np.ndarray]:
@@ -103,21 +99,21 @@ def _settled(values: Sequence[object], types: Sequence[ArrayType]) -> list[np.nd
     ]
 
 
-def _columns(variant: Variant, asked: DenseBlocks, outs: Sequence[int | None]) -> list[np.ndarray]:
+def _columns(traced: Traced, asked: DenseBlocks, outs: Sequence[int | None]) -> list[np.ndarray]:
     """The Jacobian of the nodes `outs`, column by column."""
     columns_of: list[list[np.ndarray]] = []
-    for node, inn in zip(_inputs(variant), asked.ins, strict=True):
+    for node, inn in zip(_inputs(traced), asked.ins, strict=True):
 
         def push(dots: np.ndarray, node: int = node) -> list[Any]:
-            return push_values(_trace(variant), {node: dots}, outs, len(dots))
+            return push_values(_trace(traced), {node: dots}, outs, len(dots))
 
-        columns = zip(_seeded(variant, asked, inn, push, asked.outs), asked.outs, strict=True)
+        columns = zip(_seeded(traced, asked, inn, push, asked.outs), asked.outs, strict=True)
         columns_of.append([np.moveaxis(c, 0, -1).reshape(t.shape + inn.shape) for c, t in columns])
     blocks = [columns_of[i][o] for o in range(len(asked.outs)) for i in range(len(asked.ins))]
     return [np.ascontiguousarray(b, t.dtype) for b, t in zip(blocks, asked.types, strict=True)]
 
 
-def _rows(variant: Variant, asked: DenseBlocks) -> list[np.ndarray]:
+def _rows(traced: Traced, asked: DenseBlocks) -> list[np.ndarray]:
     """The Jacobian of the outputs, row by row; zero for outputs that are integers."""
     blocks: list[np.ndarray] = []
     width = len(asked.ins)
@@ -127,10 +123,10 @@ def _rows(variant: Variant, asked: DenseBlocks) -> list[np.ndarray]:
             blocks += [np.zeros(t.shape, t.dtype) for t in types]
             continue
 
-        def pull(bars: np.ndarray, node: int = variant.tape.outputs[o]) -> list[Any]:
-            return pull_values(_trace(variant), {node: bars}, _inputs(variant), len(bars))
+        def pull(bars: np.ndarray, node: int = traced.tape.outputs[o]) -> list[Any]:
+            return pull_values(_trace(traced), {node: bars}, _inputs(traced), len(bars))
 
-        rows = _seeded(variant, asked, out, pull, asked.ins)
+        rows = _seeded(traced, asked, out, pull, asked.ins)
         blocks += [
             np.asarray(row, t.dtype).reshape(t.shape) for row, t in zip(rows, types, strict=True)
         ]
@@ -138,14 +134,14 @@ def _rows(variant: Variant, asked: DenseBlocks) -> list[np.ndarray]:
 
 
 def _seeded(
-    variant: Variant,
+    traced: Traced,
     asked: DenseBlocks,
     seed: ArrayType,
     derive: Seeded,
     types: Sequence[ArrayType],
 ) -> list[np.ndarray]:
     """Derivatives along every unit vector of the type `seed`, in chunks."""
-    most = asked.chunk_size or max(1, asked.budget // _bytes_per_seed(variant))
+    most = asked.chunk_size or max(1, asked.budget // _bytes_per_seed(traced))
     whole = [np.zeros((seed.size, *t.shape), t.dtype) for t in types]
     for lo in range(0, seed.size, most):
         size = min(most, seed.size - lo)
@@ -156,8 +152,8 @@ def _seeded(
     return whole
 
 
-def _bytes_per_seed(variant: Variant) -> int:
+def _bytes_per_seed(traced: Traced) -> int:
     """Bytes of all nodes that depend on the differentiated inputs: what one more seed costs."""
-    builder = _trace(variant).builder
+    builder = _trace(traced).builder
     active = zip(builder.nodes, builder.active, strict=True)
     return max(sum(sum(t.nbytes for t in node.types) for node, on in active if on), 1)

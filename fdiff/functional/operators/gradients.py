@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from ...dispatch.arguments import Function
 from ...dispatch.plans import Arrays, Effort, OperatorPlan, Run
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...errors import DtypeError, InputError, called, failure, flag
 from ...tracebacks import public
 from ...transforms.derivative_tapes import choose
@@ -44,33 +44,33 @@ class GradPlan(OperatorPlan):
     guards = True
     of = (0,)
 
-    def __init__(self, variant: Variant, *, value: bool, has_aux: bool) -> None:
-        self.variant = variant
+    def __init__(self, traced: Traced, *, value: bool, has_aux: bool) -> None:
+        self.traced = traced
         self.value = value
         self.has_aux = has_aux
-        self.count = len(variant.tape.outputs)
+        self.count = len(traced.tape.outputs)
         self.first = 0 if value or has_aux else self.count
-        wrt, eager = variant.wrt, partial(gradient_values, count=self.count - self.first)
+        wrt, eager = traced.wrt, partial(gradient_values, count=self.count - self.first)
         keep = range(self.first, self.count + len(wrt))
-        self.step = step_of(variant, GRADIENT, eager, wrt=wrt, keep=keep)
-        leaf = variant.in_spec.kind is None and not variant.input_scalars[variant.wrt[0]]
+        self.step = step_of(traced, GRADIENT, eager, wrt=wrt, keep=keep)
+        leaf = traced.in_spec.kind is None and not traced.input_scalars[traced.wrt[0]]
         self.plain = value and not has_aux and leaf
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         outs = run(self.step, arrays)
         if self.plain:
-            return deliver(outs[0], self.variant.scalars[0]), outs[1]
-        slope = gradients(self.variant, outs[self.count - self.first :])
+            return deliver(outs[0], self.traced.scalars[0]), outs[1]
+        slope = gradients(self.traced, outs[self.count - self.first :])
         if not self.has_aux:
-            return (deliver(outs[0], self.variant.scalars[0]), slope) if self.value else slope
-        _, aux = cast("tuple[object, object]", results(self.variant, outs[: self.count]))
-        out = deliver(outs[0], self.variant.scalars[0])
+            return (deliver(outs[0], self.traced.scalars[0]), slope) if self.value else slope
+        _, aux = cast("tuple[object, object]", results(self.traced, outs[: self.count]))
+        out = deliver(outs[0], self.traced.scalars[0])
         return ((out, aux), slope) if self.value else (slope, aux)
 
 
-def _check(variant: Variant, _: str, *, has_aux: bool, choice: str) -> None:
+def _check(traced: Traced, _: str, *, has_aux: bool, choice: str) -> None:
     """Refuse functions that have no gradient."""
-    spec, outs, call = variant.out_spec, variant.outs, variant.call
+    spec, outs, call = traced.out_spec, traced.outs, traced.call
     if has_aux:
         if spec.kind is not tuple or len(spec.children) != 2:
             fact = "with has_aux=True the function must return a pair (output, aux)."
@@ -81,15 +81,15 @@ def _check(variant: Variant, _: str, *, has_aux: bool, choice: str) -> None:
         kind = spec.kind or type(cast("tuple[object]", fixed)[0])
         fact = f"the function must return a scalar, not {kind.__name__}."
         raise failure(InputError, call, fact, _ONE_NUMBER.get(kind, SEVERAL))
-    type_ = variant.tape.output_types[0]
+    type_ = traced.tape.output_types[0]
     if type_.size != 1:
         fact = (
             f"Gradient only defined for scalar-output functions. Output had shape: {type_.shape}."
         )
         raise failure(InputError, call, fact, "Sum it, or use fdiff.jacobian.")
-    real = [t for k in variant.wrt if (t := variant.tape.input_types[k]).dtype.kind != "c"]
-    if len(real) < len(variant.wrt):
-        check_complex(replace(variant, tape=choose(variant.tape, (0,))), choice)
+    real = [t for t in traced.wrt_types if t.dtype.kind != "c"]
+    if len(real) < len(traced.wrt):
+        check_complex(replace(traced, tape=choose(traced.tape, (0,))), choice)
     if type_.dtype.kind == "c" and real:
         fact = f"complex outputs ({type_.dtype}) are not supported with real inputs."
         way = "Return the real part, or the absolute value, or use fdiff.jacobian."

@@ -10,7 +10,7 @@ import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import Function, refuse_others, without_catch_alls
 from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, deriving, replay
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...errors import called
 from ...process.progress import Stage
 from ...tape import Tape
@@ -25,7 +25,7 @@ from ..call.prepared import Prepared
 from ..call.results import gradients
 from ..options import LEFT_OUT, check_chunk, check_device
 from .block_results import zeros_beside
-from .dense_plans import BUDGET, gradient_tape
+from .dense_sweeps import BUDGET, gradient_tape
 from .jacobians import dense
 from .seeded_blocks import seed_bytes
 
@@ -43,15 +43,15 @@ class DiagonalPlan(OperatorPlan):
 
     order = 2
 
-    def __init__(self, variant: Variant, chunk_size: int | None) -> None:
-        self.variant = variant
-        self.slopes = gradient_tape(variant)
-        self.types = [variant.tape.input_types[k] for k in variant.wrt]
+    def __init__(self, traced: Traced, chunk_size: int | None) -> None:
+        self.traced = traced
+        self.slopes = gradient_tape(traced)
+        self.types = traced.wrt_types
         self.colours: list[np.ndarray] = []
         self.counts: list[int] = []
         self.sizes: list[int] = []  # how many colours are swept at a time
-        for i, k in enumerate(variant.wrt):
-            few = variant.eager is not None and self.types[i].size <= FEW
+        for i, k in enumerate(traced.wrt):
+            few = traced.eager is not None and self.types[i].size <= FEW
             colours = np.arange(self.types[i].size)
             if not few:
                 colours = diagonal_colours(choose(self.slopes, (i,)), k)
@@ -80,22 +80,22 @@ class DiagonalPlan(OperatorPlan):
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         at_once = run is replay or not self.chunked
         outs = run(self.whole, arrays) if at_once else self.in_chunks(arrays, run)
-        return gradients(self.variant, outs)
+        return gradients(self.traced, outs)
 
     @property
     def whole(self) -> PlanStep:
         """All colours at once."""
         if self.of_all_colours is None:
-            with deriving(self.variant.call):
+            with deriving(self.traced.call):
                 places = [i for i, count in enumerate(self.counts) if count]  # one may be empty
                 parts = [self.swept(i, self.counts[i], chunked=False) for i in places]
                 tape = assembled(self.slopes, parts, places, self.types)
-                self.of_all_colours = self.variant.step(derive(VALUE, tape))
+                self.of_all_colours = self.traced.step(derive(VALUE, tape))
         return self.of_all_colours
 
     def swept(self, i: int, size: int, *, chunked: bool) -> Tape:
         """The diagonal for one input, of `size` colours."""
-        k = self.variant.wrt[i]
+        k = self.traced.wrt[i]
         mapped = derive(TANGENT_SWEEPS, self.slopes, wrt=(k,), of=(i,), size=size)
         tape = diagonal_swept(mapped, self.slopes, k, self.colours[i], size, chunked=chunked)
         return derive(VALUE, tape)
@@ -103,15 +103,15 @@ class DiagonalPlan(OperatorPlan):
     def in_chunks(self, arrays: Arrays, run: Run) -> list[object]:
         """The diagonal, some colours at a time."""
         diagonals = cast("list[object]", zeros_beside(arrays, self.types))
-        running = Stage("running", self.variant.call, total=sum(self.counts), category="")
+        running = Stage("running", self.traced.call, total=sum(self.counts), category="")
         with running:
             for i, (count, size) in enumerate(zip(self.counts, self.sizes, strict=True)):
                 for first in range(0, count, size):
                     width = min(size, count - first)
                     if (step := self.chunks.get((i, width))) is None:
-                        with deriving(self.variant.call):
+                        with deriving(self.traced.call):
                             tape = self.swept(i, width, chunked=True)
-                            step = PlanStep(tape, device=self.variant.device)
+                            step = PlanStep(tape, device=self.traced.device)
                         self.chunks[i, width] = step
                     (diagonals[i],) = run(step, [*arrays, diagonals[i], np.int64(first)])
                     running.advance(width)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from ...dispatch.arguments import Function, refuse_others, without_catch_alls
 from ...dispatch.fast_paths.fast_path import known_fast_path
 from ...dispatch.program import MOST
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...errors import called
 from ...foreign_errors import not_foreign
 from ...tracebacks import public, trim
@@ -209,13 +209,13 @@ def _operator(
     return Operator(jacobian, settings, plan, check)
 
 
-def check_jacobian(variant: Variant, name: str, *, strict: bool, choice: str) -> None:
+def check_jacobian(traced: Traced, name: str, *, strict: bool, choice: str) -> None:
     """Refuse functions that have no such Jacobian."""
-    check_outputs(variant, name)
-    check_complex(variant, choice)
-    check_columns(variant)
+    check_outputs(traced, name)
+    check_complex(traced, choice)
+    check_columns(traced)
     if strict:
-        check_strict(variant, each_pair=True)
+        check_strict(traced, each_pair=True)
 
 
 _known: dict[tuple[Any, ...], Operator] = {}  # by settings that are valid

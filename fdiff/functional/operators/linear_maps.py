@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, execute, replay
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...errors import called
 from ...trace import tracing
 from ...tracebacks import public, trim
@@ -18,7 +18,6 @@ from ..call.operator_call import Operator, OperatorCall
 from ..call.results import results, tangents
 from ..call.stages import answer
 from ..options import check_callable
-from .dense_plans import without_eager_trace
 from .points import refuse_integers
 
 
@@ -31,22 +30,22 @@ class LinearPlan(OperatorPlan):
 
     guards = True
 
-    def __init__(self, variant: Variant) -> None:
-        self.variant = variant = without_eager_trace(variant)
-        tape = variant.tape
+    def __init__(self, traced: Traced) -> None:
+        self.traced = traced = traced.ordinary()
+        tape = traced.tape
         self.count = len(tape.outputs)
-        pushed = derive(LINEAR, tape, wrt=variant.wrt)
+        pushed = derive(LINEAR, tape, wrt=traced.wrt)
         values, rest = split(pushed, len(tape.inputs), self.count)
-        self.values = variant.step(values)
-        self.linear = PlanStep(rest, call=variant.call)
+        self.values = traced.step(values)
+        self.linear = PlanStep(rest, call=traced.call)
 
     def steps(self) -> list[PlanStep]:
         return [self.values, self.linear]
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         outs = run(self.values, arrays)
-        linear_map = LinearMap(self.variant, self.linear, tuple(outs[self.count :]))
-        return results(self.variant, outs[: self.count]), linear_map
+        linear_map = LinearMap(self.traced, self.linear, tuple(outs[self.count :]))
+        return results(self.traced, outs[: self.count]), linear_map
 
 
 class LinearMap:
@@ -59,26 +58,25 @@ class LinearMap:
     __fdiff__ = "linearize"
     __hash__ = None  # type: ignore[assignment] - as Python has it of what cannot be hashed
 
-    def __init__(self, variant: Variant, step: PlanStep, residuals: tuple[object, ...]) -> None:
-        self._variant = variant
+    def __init__(self, traced: Traced, step: PlanStep, residuals: tuple[object, ...]) -> None:
+        self._traced = traced
         self._step = step
         self._residuals = residuals
 
     def __call__(self, *tangents_in: Any) -> Any:
         """The tangents of the outputs, in their structure."""
-        variant = self._variant
+        traced = self._traced
         try:
-            types = [variant.tape.input_types[k] for k in variant.wrt]
-            v = check_vector(tangents_in, types, variant, "linearize", like="inputs")
+            v = check_vector(tangents_in, traced.wrt_types, traced, "linearize", like="inputs")
             run = replay if tracing() else execute
-            return tangents(variant, run(self._step, [*self._residuals, *v]))
+            return tangents(traced, run(self._step, [*self._residuals, *v]))
         except BaseException as error:
-            trim(error, variant.call, None)
+            trim(error, traced.call, None)
             raise
 
     def __repr__(self) -> str:
         size = len(self._step.tape)
-        return f"<linear map of {self._variant.call}: {size} nodes, {self._step.runner.state()}>"
+        return f"<linear map of {self._traced.call}: {size} nodes, {self._step.runner.state()}>"
 
 
 @public

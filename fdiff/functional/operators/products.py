@@ -11,7 +11,7 @@ from ...dispatch.arguments import ONCE, Argnums, Function, refuse_others, withou
 from ...dispatch.fast_paths.fast_path import known_fast_path
 from ...dispatch.plans import Arrays, Effort, OperatorPlan, Run
 from ...dispatch.program import MakePlan
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...errors import InputError, called, failure
 from ...tracebacks import trim
 from ...transforms.pipeline import HVP, JVP, VJP
@@ -41,19 +41,17 @@ class VjpPlan(OperatorPlan):
 
     guards = True
 
-    def __init__(self, variant: Variant) -> None:
-        self.variant = variant
-        self.count = len(variant.tape.outputs)
-        self.types = variant.tape.output_types
-        self.step = step_of(variant, VJP, vjp_values, wrt=variant.wrt)
+    def __init__(self, traced: Traced) -> None:
+        self.traced = traced
+        self.count = len(traced.tape.outputs)
+        self.types = traced.tape.output_types
+        self.step = step_of(traced, VJP, vjp_values, wrt=traced.wrt)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        v = check_vector(vectors[0], self.types, self.variant, "vjp", like="outputs")
+        v = check_vector(vectors[0], self.types, self.traced, "vjp", like="outputs")
         floating = [x for x, t in zip(v, self.types, strict=True) if t.floating]
         outs = run(self.step, [*arrays, *floating])
-        return results(self.variant, outs[: self.count]), gradients(
-            self.variant, outs[self.count :]
-        )
+        return results(self.traced, outs[: self.count]), gradients(self.traced, outs[self.count :])
 
 
 class JvpPlan(OperatorPlan):
@@ -61,16 +59,16 @@ class JvpPlan(OperatorPlan):
 
     guards = True
 
-    def __init__(self, variant: Variant) -> None:
-        self.variant = variant
-        self.count = len(variant.tape.outputs)
-        self.types = [variant.tape.input_types[k] for k in variant.wrt]
-        self.step = step_of(variant, JVP, jvp_values, wrt=variant.wrt)
+    def __init__(self, traced: Traced) -> None:
+        self.traced = traced
+        self.count = len(traced.tape.outputs)
+        self.types = traced.wrt_types
+        self.step = step_of(traced, JVP, jvp_values, wrt=traced.wrt)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        v = check_vector(vectors[0], self.types, self.variant, "jvp", like="inputs")
+        v = check_vector(vectors[0], self.types, self.traced, "jvp", like="inputs")
         outs = run(self.step, [*arrays, *v])
-        return results(self.variant, outs[: self.count]), tangents(self.variant, outs[self.count :])
+        return results(self.traced, outs[: self.count]), tangents(self.traced, outs[self.count :])
 
 
 class HvpPlan(OperatorPlan):
@@ -79,29 +77,29 @@ class HvpPlan(OperatorPlan):
     guards = True
     order = 2
 
-    def __init__(self, variant: Variant, name: str, *, value: bool) -> None:
-        self.variant = variant
+    def __init__(self, traced: Traced, name: str, *, value: bool) -> None:
+        self.traced = traced
         self.name = name
         self.value = value
-        self.types = [variant.tape.input_types[k] for k in variant.wrt]
-        count = len(variant.tape.outputs) + len(variant.wrt)
+        self.types = traced.wrt_types
+        count = len(traced.tape.outputs) + len(traced.wrt)
         keep = [*[0] * value, *range(count + 1, 2 * count)]
         eager = partial(hvp_values, count=int(value))
-        self.step = step_of(variant, HVP, eager, wrt=variant.wrt, keep=keep)
+        self.step = step_of(traced, HVP, eager, wrt=traced.wrt, keep=keep)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        v = check_vector(vectors[0], self.types, self.variant, self.name, like="inputs")
+        v = check_vector(vectors[0], self.types, self.traced, self.name, like="inputs")
         outs = run(self.step, [*arrays, *v])
         if not self.value:
-            return gradients(self.variant, outs)
-        return deliver(outs[0], self.variant.scalars[0]), gradients(self.variant, outs[1:])
+            return gradients(self.traced, outs)
+        return deliver(outs[0], self.traced.scalars[0]), gradients(self.traced, outs[1:])
 
 
-def _check(variant: Variant, name: str, *, strict: bool) -> None:
+def _check(traced: Traced, name: str, *, strict: bool) -> None:
     """Refuse functions of which there is no such product."""
-    check_outputs(variant, name)
+    check_outputs(traced, name)
     if strict:
-        check_strict(variant, each_pair=False)
+        check_strict(traced, each_pair=False)
 
 
 def refused(function: Function, f: Function, device: object) -> Operator:

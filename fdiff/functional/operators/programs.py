@@ -18,7 +18,7 @@ from ...dispatch.tiers.compiler_defects import Defect
 from ...dispatch.tiers.compiler_defects import forget as forget_defects
 from ...dispatch.tiers.cuda_runner import forget as forget_cuda_runners
 from ...dispatch.tiers.tiered_execution import forget as forget_runners
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced, Variant
 from ...errors import InputError, UnsupportedError, called, failure, flag, shown
 from ...foreign_errors import is_foreign
 from ...ops.entrywise.composite_functions import stop_gradient as stop_leaf
@@ -47,8 +47,8 @@ tapes_with_kernels = late("tiers.tape_parts", "fdiff.dispatch", "tapes_with_kern
 class JitPlan(ValuePlan):
     """The plan of the function itself, compiled at its first call, perhaps by a named compiler."""
 
-    def __init__(self, variant: Variant, compiler: str = "") -> None:
-        super().__init__(variant)
+    def __init__(self, traced: Traced, compiler: str = "") -> None:
+        super().__init__(traced)
         if (step := self.only_step()) is not None:
             step.compile_when_called(compiler)
 
@@ -187,7 +187,7 @@ def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
     ['input', 'sin', 'constant', 'add']
     """
     check_callable(f, "make_tape")
-    return _traced("make_tape", f, args, kwargs)[0].tape
+    return _traced("make_tape", f, args, kwargs)[0].traced.tape
 
 
 def _traced(
@@ -203,7 +203,7 @@ def traced_call(
 ) -> tuple[Variant, list[object], Tape]:
     """The same, and the tape that kernels are made of."""
     variant, arrays = _traced(name, f, args, kwargs)
-    return variant, arrays, derive(VALUE, inlined(within_budget(variant.tape)))
+    return variant, arrays, derive(VALUE, inlined(within_budget(variant.traced.tape)))
 
 
 @public

@@ -12,7 +12,7 @@ from fdiff.intact_scipy import sparse as sp
 from ...attributes import cached_property
 from ...device_arrays import CPU
 from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...errors import DeviceError, DtypeError, InputError, failure
 from ...process.forking import no_fork
 from ...tape import Tape, prune
@@ -25,7 +25,6 @@ from ...transforms.terms.sparse_tapes import Asked, SparseBlock
 from ...tree import unflatten
 from ..pattern_arrays import PATTERNS
 from .block_results import block_type
-from .dense_plans import without_eager_trace
 from .structured_steps import StructuredSteps
 
 
@@ -39,23 +38,23 @@ class SparsePlan(OperatorPlan):
 
     def __init__(
         self,
-        variant: Variant,
+        traced: Traced,
         tape: Tape,
         asked: Asked,
         result: Result,
         *,
         values: bool,
     ) -> None:
-        self.variant = variant
+        self.traced = traced
         compares = result is values_alone
-        self.structured = StructuredSteps(variant, tape, asked, compares_pins=compares)
+        self.structured = StructuredSteps(traced, tape, asked, compares_pins=compares)
         # a result is nested in structures, the innermost first
-        self.levels = (variant.in_spec,) * (2 if asked.hessian else 1)
-        self.outer = variant.out_spec
+        self.levels = (traced.in_spec,) * (2 if asked.hessian else 1)
+        self.outer = traced.out_spec
         self.result, self.values = result, values
         self.guards = values  # a structure alone runs no step that would check them
         self.order = 2 if asked.hessian else 1
-        self._alone = self.outer.kind is None and variant.in_spec.kind is None
+        self._alone = self.outer.kind is None and traced.in_spec.kind is None
         self._attributes: dict[int, tuple[SparseBlock, dict[str, object]]] = {}
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
@@ -71,9 +70,9 @@ class SparsePlan(OperatorPlan):
         )
 
     def _nested(self, results: list[object]) -> object:
-        width = len(self.variant.wrt)  # 0 where an argument has no arrays
+        width = len(self.traced.wrt)  # 0 where an argument has no arrays
         for level, spec in enumerate(self.levels, 1):
-            count = len(self.variant.scalars) * width ** (len(self.levels) - level)
+            count = len(self.traced.scalars) * width ** (len(self.levels) - level)
             begins = range(0, count * width, width) if width else [0] * count
             results = [unflatten(spec, results[k : k + width]) for k in begins]
         return unflatten(self.outer, results)
@@ -111,7 +110,7 @@ Result = Callable[[SparseBlock, Any, SparsePlan], object]
 
 
 def sparse_plan(
-    variant: Variant,
+    traced: Traced,
     *,
     hessian: bool,
     lower: bool,
@@ -121,23 +120,23 @@ def sparse_plan(
     values: bool,
 ) -> SparsePlan:
     """The plan of a sparse derivative of a traced function."""
-    variant = without_eager_trace(variant)
-    variant = replace(variant, tape=with_declared_calls(variant.tape, entry_places))
-    ins = [variant.tape.input_types[k] for k in variant.wrt]
-    tape = _gradients(variant) if hessian else variant.tape
+    traced = traced.ordinary()
+    traced = replace(traced, tape=with_declared_calls(traced.tape, entry_places))
+    ins = traced.wrt_types
+    tape = _gradients(traced) if hessian else traced.tape
     types = tuple([block_type(o, i, mode) for o in tape.output_types for i in ins])
-    asked = Asked(variant.wrt, mode, format == "csc", hessian, lower, types)
-    return SparsePlan(replace(variant, tape=tape), tape, asked, result, values=values)
+    asked = Asked(traced.wrt, mode, format == "csc", hessian, lower, types)
+    return SparsePlan(replace(traced, tape=tape), tape, asked, result, values=values)
 
 
-def _gradients(variant: Variant) -> Tape:
+def _gradients(traced: Traced) -> Tape:
     """The tape of the gradients of all outputs, each of one element."""
-    tape, wrt = variant.tape, variant.wrt
+    tape, wrt = traced.tape, traced.wrt
     outs = tape.output_types
     if large := [t.shape for t in outs if t.size != 1]:
         fact = f"a sparse Hessian needs outputs of one element, not of shape {large[0]}."
         way = "Weight the outputs: fdiff.hessian(lambda x, v: v @ f(x), sparse=True)."
-        raise failure(InputError, variant.call, fact, way)
+        raise failure(InputError, traced.call, fact, way)
     wide = [o for o, t in enumerate(outs) if t.floating]
     each = [prune(tape, [tape.outputs[o]]) for o in wide]
     parts = [derive(GRADIENT, t, wrt=wrt, keep=range(1, 1 + len(wrt))) for t in each]
@@ -170,14 +169,14 @@ def array_as(format: str, *, filled: bool) -> Result:  # noqa: A002 - SciPy's wo
             values = np.ones(len(block.indices), bool)
         if isinstance(values, TracedArray):
             return _traced(block, values, plan, format)
-        if plan.variant.device != CPU and filled:
+        if plan.traced.device != CPU and filled:
             fact = "a sparse array cannot be put together on a device."
             way = "Take its values there: jacobian(f, sparse=True, device='cuda').data(x)."
-            raise failure(DeviceError, plan.variant.call, fact, way)
+            raise failure(DeviceError, plan.traced.call, fact, way)
         if values.dtype == np.float16:
             fact = "SciPy has no sparse arrays of float16."
             way = "Pass x in float32, or take the values: jacobian(f, sparse=True).data(x)."
-            raise failure(DtypeError, plan.variant.call, fact, way)
+            raise failure(DtypeError, plan.traced.call, fact, way)
         array = kind.__new__(kind)
         vars(array).update(plan.attributes(block, kind))
         array.data = values

@@ -11,7 +11,7 @@ from ...arraytype import ArrayType
 from ...attributes import cached_property
 from ...device_arrays import DeviceArray
 from ...dispatch.plans import Arrays, PlanStep, Run, deriving, executes
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...process.collector import collector_paused
 from ...tape import Tape
 from ...trace import Trace
@@ -26,16 +26,16 @@ Masks = list[np.ndarray | None]
 class StructuralZeros:
     """Puts zeros into the blocks (output, input) of a Jacobian or a Hessian.
 
-    The structure of `tape` says which entries are zero; `variant` is the variant of the call.
+    The structure of `tape` says which entries are zero; `traced` is the function of the call.
     Blocks of a Hessian may be `symmetric` already: an entry is then also zero where the mirrored
     entry is zero.
     """
 
     def __init__(
-        self, tape: Tape, variant: Variant, types: Sequence[ArrayType], *, symmetric: bool
+        self, tape: Tape, traced: Traced, types: Sequence[ArrayType], *, symmetric: bool
     ) -> None:
         self.tape, self.types, self.symmetric = tape, types, symmetric
-        self.wrt, self.call, self.device = variant.wrt, variant.call, variant.device
+        self.wrt, self.call, self.device = traced.wrt, traced.call, traced.device
 
     def put(self, blocks: list[np.ndarray], arrays: Arrays, run: Run) -> list[np.ndarray]:
         """The blocks with zeros, on a device only if something beside them is not finite.

@@ -16,7 +16,7 @@ from ...bounded_cache import WeakValues
 from ...device_arrays import DeviceArray
 from ...dispatch.plans import Arrays, PlanStep, deriving
 from ...dispatch.tiers.tiered_execution import runner
-from ...dispatch.variant import Variant
+from ...dispatch.variant import Traced
 from ...process.collector import collector_paused
 from ...tape import Tape
 from ...trace import Trace, TracedArray, constant_value, derived_lines, guarded_value, splice
@@ -140,14 +140,14 @@ def structures_of(tape: Tape, asked: Asked) -> Structures:
 
 
 class StructuredSteps:
-    """The steps of a derivative of a variant, one for each structure.
+    """The steps of a derivative of a traced, one for each structure.
 
     With `compares_pins`, kernels compare the index arrays that a structure depends on, as far as
     the arrays are short, so that such a step has a fast path.
     """
 
-    def __init__(self, variant: Variant, tape: Tape, asked: Asked, *, compares_pins: bool) -> None:
-        self.variant, self.compares_pins = variant, compares_pins
+    def __init__(self, traced: Traced, tape: Tape, asked: Asked, *, compares_pins: bool) -> None:
+        self.traced, self.compares_pins = traced, compares_pins
         self.structures = structures_of(tape, asked)
         self._fixed: SparseTape | None = None
         self._steps: list[tuple[SparseTape, PlanStep]] = []
@@ -156,7 +156,7 @@ class StructuredSteps:
         """The structure that holds for these inputs; None where there is none that pays."""
         structure = self._fixed
         if structure is None:
-            structure = self.structures.of(arrays, self.variant.call)
+            structure = self.structures.of(arrays, self.traced.call)
             self._fixed = self.structures.fixed
         return structure
 
@@ -168,12 +168,12 @@ class StructuredSteps:
                 if pair is not steps[0]:  # the latest first
                     self._steps = [pair, *[other for other in steps if other is not pair]]
                 return pair[1]
-        variant = self.variant
-        with collector_paused(), deriving(variant.call):
-            check = variant.check
+        traced = self.traced
+        with collector_paused(), deriving(traced.call):
+            check = traced.check
             if self._compares_pins(structure):
-                check = pins_hold(structure, variant.tape.input_types, check)
-            step = PlanStep(structure.tape, check, variant.call, variant.device, variant.written)
+                check = pins_hold(structure, traced.tape.input_types, check)
+            step = PlanStep(structure.tape, check, traced.call, traced.device, traced.written)
         kept = [pair for pair in self._steps if any(pair[0] is k for k in self.structures.kept)]
         self._steps = [(structure, step), *kept]
         return step
@@ -206,17 +206,17 @@ class StructuredSteps:
 
 
 def dense_steps(
-    variant: Variant, function: Variant, asked: Asked, slopes: Callable[[Variant], Tape]
+    traced: Traced, function: Traced, asked: Asked, slopes: Callable[[Traced], Tape]
 ) -> StructuredSteps:
-    """The steps of a dense Jacobian of the tape of `variant`: `function`, or its gradient.
+    """The steps of a dense Jacobian of the tape of `traced`: `function`, or its gradient.
 
     `slopes` gives the tape of a gradient.
     """
     tape = with_declared_calls(function.tape)
     if asked.hessian:
         same = tape is function.tape
-        tape = variant.tape if same else slopes(replace(function, tape=tape))
-    return StructuredSteps(variant, tape, asked, compares_pins=True)
+        tape = traced.tape if same else slopes(replace(function, tape=tape))
+    return StructuredSteps(traced, tape, asked, compares_pins=True)
 
 
 def pins_hold(structure: SparseTape, types: Sequence[ArrayType], check: Tape | None) -> Tape:
