@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
 from time import perf_counter
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,7 @@ from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_k
 from .around_a_point import trace_variant
 from .branch_stability import ALTERNATIVES, FEW, SHARE, BranchStability
 from .capture_session import call_private
-from .plans import DERIVING, Effort, ExecuteAndKeep, OperatorPlan, execute, execute_unchecked
+from .plans import DERIVING, Effort, OperatorPlan
 from .trace_once import CallToTrace
 from .variant import Traced, Variant
 
@@ -210,34 +209,6 @@ class Program:
                 step.runner.account.spent += stability.seconds
             stability.seconds = 0.0
             kept[:] = without_merged(kept, merged)
-
-    def run(
-        self,
-        f: Function,
-        call: tuple[tuple[object, ...], dict[str, object]],
-        variant_and_arrays: tuple[Variant, Sequence[object]],
-        vectors: Sequence[object],
-        *,
-        sure: bool = False,
-    ) -> object:
-        """The result of the plan of a variant; where that was found, `f`'s writes are done again.
-
-        A variant that was traced for this call has done them. If the plan raises, `f` may have
-        written something before, and is traced. With `sure`, the guards hold.
-        """
-        variant, arrays = variant_and_arrays
-        after = arrays.after if isinstance(arrays, FoundInputs) else None
-        if after is None:
-            return variant.plan.call(arrays, vectors, execute_unchecked if sure else execute)
-        run = ExecuteAndKeep(sure=sure)
-        again = partial(variant.plan.call, arrays, vectors, run)
-        try:
-            result = again()
-            values = variant.written_values(arrays) if run.values is None else run.values
-        except not_foreign(ArithmeticError, IndexError, ValueError, again=again):
-            variant, inputs = self.trace(f, *call)
-            return variant.plan.call(inputs, vectors, execute)
-        return after(result, *values)
 
     def latest(
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]

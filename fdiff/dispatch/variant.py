@@ -123,17 +123,14 @@ class Conditions:
     def __post_init__(self) -> None:
         # refresh(f): the captured arrays as they are now; None if anything else read has changed.
         self.refresh = self.inner[0][1].refresh if len(self.inner) == 1 else self._refresh_all
+        # Whether something is done around each later call: numbers are read, values are written.
+        self.repeats = bool(self.inner) and self.inner[0][1].effects is not None
 
     def _refresh_all(self, f: Callable[..., object]) -> list[np.ndarray] | None:
         parts = [reads.refresh(g if k else f) for k, (g, reads) in enumerate(self.inner)]
         if any(part is None for part in parts):
             return None
         return [parts[p][j] for p, j in self.order]  # type: ignore[index] - none is None here
-
-    @property
-    def repeats(self) -> bool:
-        """Whether something is to be done around each later call: numbers read, values written."""
-        return self.inner[0][1].effects is not None if self.inner else False
 
     def after(self, f: Callable[..., object]) -> After | None:
         """What writes the values of `written` after a call of `f`, once it was refreshed."""
@@ -171,6 +168,8 @@ class Variant:
         traced, conditions = self.traced, self.conditions
         self.refresh = conditions.refresh
         self.conditional = bool(conditions.pinned or conditions.layouts or traced.check)
+        special = traced.check or traced.eager or conditions.swapped
+        self.plain = not special  # with no guards, and used as it is
         self._checks = None if traced.check is None else runner_on(traced.device, traced.check)
         self._writer: Callable[..., Sequence[object]] | None = None
 

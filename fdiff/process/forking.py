@@ -273,9 +273,12 @@ def imported(name: str, package: str | None = None) -> ModuleType:
 
 def late(module: str, package: str | None, name: str) -> Callable[..., Any]:
     """The function `name` of a module that is imported when the function is first called."""
+    loaded: list[ModuleType] = []
 
     def call(*args: object, **options: object) -> Any:
-        return getattr(imported(f".{module}", package), name)(*args, **options)
+        if not loaded:
+            loaded.append(imported(f".{module}", package))
+        return getattr(loaded[0], name)(*args, **options)
 
     return call
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import native
-from ...dispatch.plans import GuardMiss, PlanStep, replay
+from ...dispatch.plans import (
+    ExecuteAndKeep,
+    GuardMiss,
+    PlanStep,
+    execute,
+    execute_unchecked,
+    replay,
+)
+from ...dispatch.program import FoundInputs
 from ...dispatch.variant import Variant
 from ...errors import FAULTS, FdiffError, called
 from ...foreign_errors import not_foreign
@@ -84,7 +92,7 @@ def at_point(call: OperatorCall) -> object:
     operator = call.operator
     assert operator is not None, "the stage applies to calls that name the point"
     call.args, argnums = check_point(call.args[0], call.argnums, call.f, operator.name)
-    refuse_integers(call.args, called(operator.name, call.f))
+    refuse_integers(call.args, operator.name, call.f)
     call.program = operator.program(call.f, argnums)
     return call
 
@@ -126,7 +134,6 @@ def with_reports(
 
     The processor's flags hint at these. An error of NumPy's names the trip of a loop.
     """
-    noted.hint = False
     try:
         result = call.go_on() if rest is None else rest(call)
         if noted.hint:
@@ -140,13 +147,15 @@ def with_reports(
 
 def find_variant(call: OperatorCall) -> object:
     """Find the variant that holds for the arguments, and the inputs of its tape; else trace `f`."""
+    noted.hint = False
     variant, arrays = call.program.find(call.f, call.args, call.kwargs, sure=call.sure)
-    if variant.traced.eager is not None and not call.eager:
-        variant.release()
-        variant, inputs = call.program.trace(call.f, call.args, call.kwargs)
-        arrays = cast("list[np.ndarray]", inputs)  # no trace is under way
-    for k in variant.conditions.swapped:  # captured arrays of another byte order than the machine's
-        arrays[k] = native(arrays[k])
+    if not variant.plain:
+        if variant.traced.eager is not None and not call.eager:
+            variant.release()
+            variant, inputs = call.program.trace(call.f, call.args, call.kwargs)
+            arrays = cast("list[np.ndarray]", inputs)  # no trace is under way
+        for k in variant.conditions.swapped:  # captured arrays of another byte order
+            arrays[k] = native(arrays[k])
     call.variant, call.arrays = variant, arrays
     return call
 
@@ -155,7 +164,7 @@ def run_plan(call: OperatorCall) -> object:
     """Run the plan of the variant on the arrays; after a guard fails, of the variant that holds."""
     variant = call.variant
     assert variant is not None, "a stage before this one finds it"
-    if variant.traced.check is None or call.sure or not variant.plan.guards:
+    if variant.plain or variant.traced.check is None or call.sure or not variant.plan.guards:
         return _result(call, variant)
     try:
         return _result(call, variant)
@@ -166,7 +175,7 @@ def run_plan(call: OperatorCall) -> object:
             raise
     # The guards are not evaluated again with the plan: near a tie a kernel may round to the other
     # side than the check did, and no variant would hold.
-    noted.hint, call.sure = False, True
+    call.sure = True
     find_variant(call)
     variant = call.variant
     assert variant is not None, "it has been found"
@@ -174,5 +183,21 @@ def run_plan(call: OperatorCall) -> object:
 
 
 def _result(call: OperatorCall, variant: Variant) -> object:
-    arguments, inputs = (call.args, call.kwargs), (variant, call.arrays)
-    return call.program.run(call.f, arguments, inputs, call.vectors, sure=call.sure)
+    """The result of the plan of a variant; where that was found, `f`'s writes are done again.
+
+    A variant that was traced for this call has done them. If the plan raises, `f` may have written
+    something before, and is traced.
+    """
+    arrays, vectors, plan = call.arrays, call.vectors, variant.plan
+    after = arrays.after if arrays.__class__ is FoundInputs else None  # type: ignore[attr-defined] - its class was looked at
+    if after is None:
+        return plan.call(arrays, vectors, execute_unchecked if call.sure else execute)
+    run = ExecuteAndKeep(sure=call.sure)
+    again = partial(plan.call, arrays, vectors, run)
+    try:
+        result = again()
+        values = variant.written_values(arrays) if run.values is None else run.values
+    except not_foreign(ArithmeticError, IndexError, ValueError, again=again):
+        variant, inputs = call.program.trace(call.f, call.args, call.kwargs)
+        return variant.plan.call(inputs, vectors, execute)
+    return after(result, *values)

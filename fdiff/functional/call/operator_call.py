@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
 import fdiff.intact_numpy as np
 
@@ -56,12 +55,15 @@ class Operator:
 
     def program(self, f: Function, argnums: Argnums) -> Program:
         """The program of `f` under this operator."""
-        body = body_of_operator(self.name, argnums)
-        make = partial(
-            Program, self.name, argnums, self.make_plan, body, eager=self.eager,
-            device=self.device, effort=self.effort,
-        )  # fmt: skip
-        return program_of(f, (self, argnums), make)
+
+        def program() -> Program:
+            body, device = body_of_operator(self.name, argnums), self.device
+            return Program(
+                self.name, argnums, self.make_plan, body, eager=self.eager, device=device,
+                effort=self.effort,
+            )  # fmt: skip
+
+        return program_of(f, (self, argnums), program)
 
     def origin(self, argnums: Argnums) -> Origin:
         """From what the prepared function of this operator is made again."""

@@ -89,7 +89,7 @@ def answer(call: OperatorCall) -> object:
         if (
             occupied
             or call.device != CPU
-            or (call.writes_out and "out" in call.kwargs)
+            or (call.kwargs and call.writes_out and "out" in call.kwargs)
             or hooks.over_partitions is not None
         ):
             return call.go_through(STAGES)
@@ -103,13 +103,9 @@ def answer(call: OperatorCall) -> object:
             as_floats(call)
         if call.program.stability:
             return call.go_through((REPORTS, TIMED, VARIANT, PLAN))
-        return with_reports(call, _computed)
+        find_variant(call)
+        return with_reports(call, run_plan)
     finally:
-        if call.variant is not None:
-            call.variant.release()
-
-
-def _computed(call: OperatorCall) -> object:
-    """The result of the last two stages."""
-    find_variant(call)
-    return run_plan(call)
+        variant = call.variant
+        if variant is not None and not variant.plain:
+            variant.release()

@@ -7,7 +7,6 @@ from typing import Any
 
 from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, execute, replay
 from ...dispatch.variant import Traced
-from ...errors import called
 from ...trace import tracing
 from ...tracebacks import public, trim
 from ...transforms.linear_part import split
@@ -127,7 +126,7 @@ def linearize(f: Callable[..., R], *primals: Any) -> tuple[R, Callable[..., R]]:
     """
     check_callable(f, "linearize")
     args, argnums = check_inputs(primals, f, "linearize")
-    refuse_integers(args, called("linearize", f))
+    refuse_integers(args, "linearize", f)
     return answer(OperatorCall(_OPERATOR.program(f, argnums), f, args, {}))  # type: ignore[return-value] - what the plan gives
 
 

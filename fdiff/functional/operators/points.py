@@ -112,13 +112,15 @@ def _as_float(leaf: Any, program: Program, f: Function) -> object:
     return leaf.astype(float)
 
 
-def refuse_integers(args: tuple[object, ...], call: str) -> None:
-    """Refuse integers of NumPy in a call that names the point at once, as torch does."""
-    for leaf in flatten(args)[0]:
+def refuse_integers(args: tuple[object, ...], name: str, f: Function) -> None:
+    """Refuse integers of NumPy in a call of `name` that names the point at once, as torch does."""
+    one_array = len(args) == 1 and args[0].__class__ is np.ndarray
+    for leaf in args if one_array else flatten(args)[0]:
         if _of_integers(leaf) and type(leaf) is not int and not within_scipy():
             dtype, how = leaf.dtype, "with x.astype(float)" if np.ndim(leaf) else ": float(x)"  # type: ignore[attr-defined] - an array or a scalar
             fact = f"only floating-point inputs can be differentiated, not {dtype}."
-            raise failure(DtypeError, call, fact, f"Convert it {how}.".replace(" :", ":"))
+            way = f"Convert it {how}.".replace(" :", ":")
+            raise failure(DtypeError, called(name, f), fact, way)
 
 
 def array_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
