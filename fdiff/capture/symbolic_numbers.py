@@ -22,7 +22,7 @@ from .value_kinds import is_traced
 LONGEST = 1000  # characters of an expression; what would be longer becomes a number
 
 
-class Conditions(Protocol):
+class ConditionLog(Protocol):
     """The recorder of conditions on the numbers that a run reads and writes again."""
 
     def condition(self, text: str, /) -> None: ...
@@ -50,7 +50,7 @@ class SymbolicNumber:
 
     __slots__ = ("_added", "_conditions", "_text", "value")
 
-    def __init__(self, conditions: Conditions, text: str, value: float, added: int = 0) -> None:
+    def __init__(self, conditions: ConditionLog, text: str, value: float, added: int = 0) -> None:
         self._conditions = conditions
         self._text = text
         self._added = added
@@ -62,7 +62,7 @@ class SymbolicNumber:
         """The expression as Python has it."""
         return f"({self._text} + {self._added})" if self._added else self._text
 
-    def belongs_to(self, conditions: Conditions) -> bool:
+    def belongs_to(self, conditions: ConditionLog) -> bool:
         """Whether the expression is one of these conditions."""
         return self._conditions is conditions
 

@@ -156,7 +156,8 @@ class _AroundAPoint:
             return None
         if not self.request.once:
             warn_of_retracing(self.request, "a value that it has kept", _known(best.asked))
-        best.result.variant.conditions.cacheable = False
+        variant = best.result.variant
+        variant.conditions = variant.conditions._replace(cacheable=False)
         return best.result
 
     def _lost(self, trial: _Trial) -> TraceError:

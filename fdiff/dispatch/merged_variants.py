@@ -13,7 +13,6 @@ Conversion of control dependence to data dependence, POPL 1983.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import fdiff.intact_numpy as np
@@ -61,7 +60,7 @@ def merge(kept: Sequence[Variant], f: object, *, at_once: bool = False) -> Varia
     reads = MergedDependencies([v.conditions.inner[0][1] for v in ways], f, chosen)
     tape, check, written = _choosing(traces, reads, chosen, many)
     return Variant(
-        replace(newest.traced, tape=tape, check=check, written=written),
+        newest.traced._replace(tape=tape, check=check, written=written),
         Conditions(
             inner=((newest.conditions.inner[0][0], reads),),
             order=tuple([(0, k) for k in range(len(reads.arrays))]),

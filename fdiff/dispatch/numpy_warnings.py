@@ -67,7 +67,7 @@ def warn_after_hint(
             warned: list[Noted] = warned_of(inspected.inspector, arrays)
             doubts.false = 0 if warned else doubts.false + 1
             # A second call might find its world changed, or change it.
-            if not warned or long or not variant.conditions.cacheable or variant.conditions.repeats:
+            if not warned or long or not variant.conditions.cacheable or variant.repeats:
                 _warn_all(warned)
                 return
     _call_plainly(program, f, arguments)

@@ -147,15 +147,13 @@ class Program:
             captured = variant.refresh(f)
             if captured is None:
                 continue
-            traced, conditions = variant.traced, variant.conditions
-            arrays = (
-                list(leaves) if traced.direct else [native(leaves[k]) for k in traced.positions]
-            )
+            places = variant.places
+            arrays = list(leaves) if places is None else [native(leaves[k]) for k in places]
             arrays += captured
-            if conditions.repeats:
-                if conditions.fills_argument(arrays, captured):
+            if variant.repeats:
+                if variant.conditions.fills_argument(arrays, captured):
                     continue
-                arrays = FoundInputs(arrays, conditions.after(f))
+                arrays = FoundInputs(arrays, variant.conditions.after(f))
             if not variant.conditional:
                 return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
             if self._taken(candidates, variant, arrays, sure=sure):  # type: ignore[arg-type] - a list if it has a variant
@@ -167,20 +165,23 @@ class Program:
         self.steady = False
         branches = any(v.conditions.guards > FEW or v.traced.rolled for v in candidates)
         variant, inputs = self.trace(f, args, kwargs, choosing=branches)
-        conditions = variant.conditions
-        if conditions.cacheable:
-            for _, reads in conditions.inner:
-                reads.hold_in(self.held)
-            kept = self.variants.setdefault(key, [])
-            kept.insert(0, variant)
-            if variant.traced.check is not None:
-                stability = self.stability.setdefault(key, BranchStability())
-                stability.miss(conditions.guards, rolled=variant.traced.rolled)
-                self._merge(kept, f, stability)
-            del kept[ALTERNATIVES + max(len(v.ways) // SHARE for v in kept) :]
-            if len(self.variants) > VARIANTS and self._is_full():
-                self.stability.pop(drop_oldest(self.variants), None)
+        if variant.conditions.cacheable:
+            self._keep(key, variant, f)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
+
+    def _keep(self, key: object, variant: Variant, f: Function) -> None:
+        conditions = variant.conditions
+        for _, reads in conditions.inner:
+            reads.hold_in(self.held)
+        kept = self.variants.setdefault(key, [])
+        kept.insert(0, variant)
+        if variant.traced.check is not None:
+            stability = self.stability.setdefault(key, BranchStability())
+            stability.miss(conditions.guards, rolled=variant.traced.rolled)
+            self._merge(kept, f, stability)
+        del kept[ALTERNATIVES + max(len(v.ways) // SHARE for v in kept) :]
+        if len(self.variants) > VARIANTS and self._is_full():
+            self.stability.pop(drop_oldest(self.variants), None)
 
     def trace_anew(
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]

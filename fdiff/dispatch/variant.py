@@ -8,9 +8,8 @@ that the function captured are inputs of the tape, so that a change of their ent
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import fdiff.intact_numpy as np
 
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
 NO_PLAN = OperatorPlan()  # before the operator has made one, and after an eager call
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Traced:
+class Traced(NamedTuple):
     """What a trace gave: the tapes and the structure of a call. Plans are made of it.
 
     The inputs of `tape` are the traced leaves of the arguments (at `positions` among all leaves),
@@ -91,7 +89,7 @@ class Traced:
         """The same with an ordinary tape, where it is an eager trace."""
         if self.eager is None:
             return self
-        return replace(self, tape=to_ordinary_tape(self.eager, self.tape.outputs), eager=None)
+        return self._replace(tape=to_ordinary_tape(self.eager, self.tape.outputs), eager=None)
 
     def plan_key(self) -> tuple[object, ...]:
         """What the plan of an operator depends on: equal traces have one plan."""
@@ -100,8 +98,7 @@ class Traced:
         return (*tapes, self.wrt, *specs, self.scalars, self.input_scalars, *numbers)
 
 
-@dataclass(eq=False, repr=False)
-class Conditions:
+class Conditions(NamedTuple):
     """What must be as it was during a trace for later calls to use it, beside its guards.
 
     `inner` are the functions that ran with what each read from outside (the function itself by its
@@ -120,13 +117,8 @@ class Conditions:
     path: int = 0
     cacheable: bool = True
 
-    def __post_init__(self) -> None:
-        # refresh(f): the captured arrays as they are now; None if anything else read has changed.
-        self.refresh = self.inner[0][1].refresh if len(self.inner) == 1 else self._refresh_all
-        # Whether something is done around each later call: numbers are read, values are written.
-        self.repeats = bool(self.inner) and self.inner[0][1].effects is not None
-
-    def _refresh_all(self, f: Callable[..., object]) -> list[np.ndarray] | None:
+    def refresh(self, f: Callable[..., object]) -> list[np.ndarray] | None:
+        """The captured arrays as they are now; None if anything else read has changed."""
         parts = [reads.refresh(g if k else f) for k, (g, reads) in enumerate(self.inner)]
         if any(part is None for part in parts):
             return None
@@ -150,7 +142,6 @@ class Conditions:
         return not self.layouts or all(memory_layout(arrays[k]) == to for k, to in self.layouts)
 
 
-@dataclass(eq=False, repr=False)
 class Variant:
     """A trace, the conditions of its use, and what has been made of it.
 
@@ -158,18 +149,19 @@ class Variant:
     as `ways`. `doubts` count the hints at warnings of NumPy's.
     """
 
-    traced: Traced
-    conditions: Conditions
-    plan: OperatorPlan = NO_PLAN
-    ways: tuple[Variant, ...] = ()
-    doubts: Doubts = field(default_factory=Doubts)
-
-    def __post_init__(self) -> None:
-        traced, conditions = self.traced, self.conditions
-        self.refresh = conditions.refresh
+    def __init__(
+        self, traced: Traced, conditions: Conditions, ways: tuple[Variant, ...] = ()
+    ) -> None:
+        self.traced, self.conditions, self.ways = traced, conditions, ways
+        self.plan, self.doubts = NO_PLAN, Doubts()
+        inner = conditions.inner
+        self.refresh = inner[0][1].refresh if len(inner) == 1 else conditions.refresh
+        # Whether something is done around each later call: numbers are read, values are written.
+        self.repeats = bool(inner) and inner[0][1].effects is not None
+        # Where the arguments that are inputs lie among the leaves; None where they are all of them.
+        self.places = None if traced.direct else traced.positions
         self.conditional = bool(conditions.pinned or conditions.layouts or traced.check)
-        special = traced.check or traced.eager or conditions.swapped
-        self.plain = not special  # with no guards, and used as it is
+        self.plain = not (traced.check or traced.eager or conditions.swapped)  # used as it is
         self._checks = None if traced.check is None else runner_on(traced.device, traced.check)
         self._writer: Callable[..., Sequence[object]] | None = None
 

@@ -201,7 +201,7 @@ def _notes_on_calls(variant: Variant) -> Iterator[str]:
     """What is done again at every call, and the line that asks for it."""
     if not variant.conditions.cacheable:
         yield f"it is traced again at every call: {_unlike(variant)}"
-    elif variant.conditions.repeats:
+    elif variant.repeats:
         yield "what it writes to the outside is written again after every call"
 
 

@@ -19,10 +19,10 @@ from ...capture.dependencies import Pins
 from ...kernels import KernelInput, KernelOutput, Preconditions
 from ...trace.trace_stack import occupied
 from ..arguments import Function
-from ..contiguous_arrays import COPY_BELOW
 from ..numpy_warnings import warning_hook
 from ..plans import PlanStep
 from ..program import Program
+from ..tiers.tiered_execution import COPY_BELOW
 from ..variant import Variant
 from .argument_registers import ArgumentRegisters, NoFastPathError, numeric
 from .native_revalidation import native_reads, reads_of_function

@@ -60,7 +60,7 @@ def single_kernel(
         variant = variant_of(program, f, arguments, split)
     captured = variant.refresh(f)
     conditions = variant.conditions
-    if captured is None or not conditions.cacheable or conditions.repeats:
+    if captured is None or not conditions.cacheable or variant.repeats:
         reads = next(
             (array for _, reads in conditions.inner for array in reads.opaque), "what it writes"
         )

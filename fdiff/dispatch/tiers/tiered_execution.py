@@ -35,8 +35,7 @@ from ...process import observation
 from ...process.forking import late
 from ...process.interruptible import answering
 from ...process.progress import Stage
-from ...tape import Tape
-from ..contiguous_arrays import PLAIN, contiguous, owned
+from ...tape import CONSTANT, Tape
 from .break_even import Account, Layouts, in_words
 from .bytecode_tier import BytecodeTier, waited
 from .fixed_tier import VARIABLE, fixed_tier
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
 
 _RUN_BY = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "compiled"}
 KEPT = 256  # runners remembered, the least recently used dropped first
+COPY_BELOW = 65536  # bytes: smaller strided inputs are copied; larger ones get a kernel
+PLAIN = 0x101  # ndarray.flags: C-contiguous and aligned
 LARGE = 1 << 18  # bytes of arrays of a tape, beyond which its runner is not remembered
 
 
@@ -325,3 +326,22 @@ def forget() -> None:
     """Drop every runner, so that programs start over on the interpreter."""
     _runners.clear()
     _transient.clear()
+
+
+def contiguous(array: np.ndarray) -> np.ndarray:
+    """`array`, copied into a contiguous one if it is small or unaligned."""
+    if array.__class__ is not np.ndarray or (array.nbytes > COPY_BELOW and array.flags.aligned):
+        return array
+    return np.array(array, order="C") if not array.flags.aligned else np.asarray(array, order="C")
+
+
+def owned(tape: Tape, outs: Sequence[object], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Interpreted results, copied where they alias an input, a constant or each other."""
+    copies: list[np.ndarray] = []
+    for node, value in zip(tape.outputs, outs, strict=True):
+        array = np.asarray(value)
+        shared = not array.flags.owndata or not array.flags.writeable or node in tape.inputs
+        shared = shared or tape.nodes[node].primitive is CONSTANT
+        shared = shared or any(array is a for a in (*arrays, *copies))
+        copies.append(np.array(array) if shared else array)
+    return copies

@@ -1,7 +1,4 @@
-"""Operators whose modules are imported when needed.
-
-Sparse derivatives, sums over partitions, and results of traces for a single call (`eager_results`).
-"""
+"""What is imported when needed: eager results, sums over partitions, functions of fdiff's."""
 
 from __future__ import annotations
 
@@ -33,11 +30,6 @@ def step_of(
     if traced.eager is not None:
         return EagerStep(partial(values, traced))
     return traced.step(derive(pipeline, traced.tape, **request))
-
-
-def of_sparse(name: str) -> Any:
-    """The function `name` of `sparse_derivatives`."""
-    return late("operators.sparse_derivatives", name)
 
 
 def of_partitions(f: object, origin: object) -> Any:

@@ -31,7 +31,7 @@ from ..annotations import A, Array, P, Point, R, X
 from ..operators.points import floating
 from .device_calls import placed, tracing_for
 from .documentation import ComputedAttribute, call_form, document, signature
-from .late_operators import of_sparse
+from .late_operators import late
 from .sent_code import SentCode, sending_pickler
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _PARTS = frozenset(("data", "pattern", "coordinates"))  # of a sparse derivative
 _SPARSE = frozenset(("jacobian", "hessian"))  # operators that may give sparse arrays
+prepared_part = late("operators.sparse_derivatives", "prepared_part")
 CALL_IT = "Call it as it is: it is interpreted, or evaluated."
 # What looks like a type, as Numba and others write it: "f8[:]", "float64(3)".
 _NEARLY_TYPE = re.compile(r"\s*[<>=|]?(f|i|u|c|float|int|uint|complex)\d+\s*[\[(]")
@@ -128,7 +129,7 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
                 call = called(self.__fdiff__, self.__wrapped__)
                 fact += f": {call} gives dense arrays. Write sparse=True for sparse ones."
             raise AttributeError(fact)
-        part = vars(self)[name] = of_sparse("prepared_part")(self, name)
+        part = vars(self)[name] = prepared_part(self, name)
         return part
 
     def __dir__(self) -> list[str]:

@@ -10,7 +10,6 @@ from sweeps through its trace (`eager_results`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -134,7 +133,7 @@ def hessian_plan(traced: Traced, mode: str, chunk_size: int | None) -> DensePlan
         asked = dense_blocks(ins, ins, mode, "forward", chunk_size)
         eager = EagerStep(partial(hessian_values, traced, asked))
         return DensePlan(DenseDerivative(traced, asked, order=2), nested_hessian(traced), eager)
-    slopes = replace(traced, tape=gradient_tape(traced), eager=None)
+    slopes = traced._replace(tape=gradient_tape(traced), eager=None)
     outs = ins if one else slopes.tape.output_types
     asked = dense_blocks(outs, ins, mode, "forward", chunk_size)
     finish = nested_hessian(traced) if one else nested_hessians(traced)

@@ -37,13 +37,11 @@ from .block_results import DenseBlocks, block_type, mirrored, pick_mode, put_par
 from .seeded_blocks import SeededBlock, column_blocks, row_blocks
 
 if TYPE_CHECKING:
-    from .structural_zeros import StructuralZeros
-    from .structured_steps import StructuredSteps
+    from .structured_steps import StructuralZeros, StructuredSteps
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
 WALKED = 5000  # nodes of a function whose zeros are looked for once it is compiled
 Types = tuple[ArrayType, ...]
-Programs = list[tuple[Tape, int]]  # tapes, and how often a call runs each
 
 
 class DenseDerivative:
@@ -80,7 +78,7 @@ class DenseDerivative:
         of_gradient = self.order > 1 and self.traced.eager is not None
         traced = self.traced if of_gradient else self.traced.ordinary()
         tape = gradient_tape(traced) if of_gradient else traced.tape
-        zeros = late("operators.structural_zeros", "StructuralZeros")
+        zeros = late("operators.structured_steps", "StructuralZeros")
         return zeros(tape, self.traced, self.asked.types, symmetric=self.order > 1)
 
     def step(self, *, walk: bool = False) -> PlanStep:
@@ -207,7 +205,7 @@ class OneSweep:
         """The steps made so far, beside the only one."""
         return []
 
-    def programs(self) -> Programs:
+    def programs(self) -> list[tuple[Tape, int]]:
         """The tapes that a call runs, and how often: for reports."""
         step = self._step or self._derived()
         return [(step.tape, 1)] if isinstance(step, PlanStep) else []
@@ -298,7 +296,7 @@ class ChunkedSweeps:
         together = self._together
         return steps if together is None or not together.runner.tier else [*steps, together]
 
-    def programs(self) -> Programs:
+    def programs(self) -> list[tuple[Tape, int]]:
         """The tapes that a call runs, and how often: for reports.
 
         Whether a kernel would run all seeds at once in place of chunks is decided by the calls.

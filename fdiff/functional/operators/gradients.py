@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
@@ -89,7 +88,7 @@ def _check(traced: Traced, _: str, *, has_aux: bool, choice: str) -> None:
         raise failure(InputError, call, fact, "Sum it, or use fdiff.jacobian.")
     real = [t for t in traced.wrt_types if t.dtype.kind != "c"]
     if len(real) < len(traced.wrt):
-        check_complex(replace(traced, tape=choose(traced.tape, (0,))), choice)
+        check_complex(traced._replace(tape=choose(traced.tape, (0,))), choice)
     if type_.dtype.kind == "c" and real:
         fact = f"complex outputs ({type_.dtype}) are not supported with real inputs."
         way = "Return the real part, or the absolute value, or use fdiff.jacobian."

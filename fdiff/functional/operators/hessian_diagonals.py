@@ -62,14 +62,7 @@ class DiagonalPlan(OperatorPlan):
             self.sizes.append(max(1, min(count, chunk_size or BUDGET // at_once)))
         self.chunks: dict[tuple[int, int], PlanStep] = {}
         self.of_all_colours: PlanStep | None = None  # made by `whole`
-
-    @property
-    def guards(self) -> bool:
-        return not self.chunked
-
-    @property
-    def chunked(self) -> bool:
-        return any(s < c for s, c in zip(self.sizes, self.counts, strict=True))
+        self.guards = self.sizes == [max(1, count) for count in self.counts]
 
     def only_step(self) -> PlanStep | None:
         return self.of_all_colours
@@ -78,7 +71,7 @@ class DiagonalPlan(OperatorPlan):
         return [*super().steps(), *self.chunks.values()]
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        at_once = run is replay or not self.chunked
+        at_once = run is replay or self.guards
         outs = run(self.whole, arrays) if at_once else self.in_chunks(arrays, run)
         return gradients(self.traced, outs)
 

@@ -29,7 +29,7 @@ from ..annotations import (
     ProductKeywords,
     R,
 )
-from ..call.late_operators import of_sparse
+from ..call.late_operators import late
 from ..call.operator_call import Operator
 from ..call.prepared import Prepared
 from ..options import LEFT_OUT, check_chunk, check_device, check_flags, check_mode, refuse_lower
@@ -331,7 +331,7 @@ def hessian(
         if further or unknown:
             refuse_others(hessian, f, further, unknown)
         if sparse is not False:
-            return of_sparse("sparse_hessian")(
+            return late("operators.sparse_derivatives", "sparse_hessian")(
                 f, inputs, argnums, sparse=sparse, lower=lower, device=device, strict=strict,
                 chunk_size=chunk_size, create_graph=create_graph,
                 outer_jacobian_strategy=outer_jacobian_strategy,

@@ -16,7 +16,7 @@ from ...tracebacks import public, trim
 from ..annotations import Array, AtPoint, BlockKeywords, Entries, JacobianKeywords, P, Places, Point
 from ..call.input_checks import check_columns, check_outputs, check_strict
 from ..call.invocation import immediate_call, prepared_operator
-from ..call.late_operators import of_sparse
+from ..call.late_operators import late
 from ..call.operator_call import Operator
 from ..call.prepared import Prepared
 from ..options import (
@@ -163,7 +163,7 @@ def jacobian(
         if further or unknown:
             refuse_others(jacobian, f, further, unknown)
         if sparse is not False:
-            return of_sparse("sparse_jacobian")(
+            return late("operators.sparse_derivatives", "sparse_jacobian")(
                 f, inputs, argnums, sparse=sparse, mode=mode, device=device,
                 complex_inputs=complex_inputs, strict=strict, chunk_size=chunk_size,
                 create_graph=create_graph, strategy=strategy,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -121,12 +120,12 @@ def sparse_plan(
 ) -> SparsePlan:
     """The plan of a sparse derivative of a traced function."""
     traced = traced.ordinary()
-    traced = replace(traced, tape=with_declared_calls(traced.tape, entry_places))
+    traced = traced._replace(tape=with_declared_calls(traced.tape, entry_places))
     ins = traced.wrt_types
     tape = _gradients(traced) if hessian else traced.tape
     types = tuple([block_type(o, i, mode) for o in tape.output_types for i in ins])
     asked = Asked(traced.wrt, mode, format == "csc", hessian, lower, types)
-    return SparsePlan(replace(traced, tape=tape), tape, asked, result, values=values)
+    return SparsePlan(traced._replace(tape=tape), tape, asked, result, values=values)
 
 
 def _gradients(traced: Traced) -> Tape:

@@ -19,8 +19,7 @@ from ...transforms.custom_rules import CustomRule, ValueRule
 from ...transforms.derivative_tapes import choose
 from ...tree import flatten, unflatten
 from .batching_rules import BatchingRule
-from .forward_rules import ForwardRule
-from .reverse_rules import ReverseRule
+from .derivative_rules import ForwardRule, ReverseRule
 from .rule_tracing import FunctionAlone, RuleTapes, RuleTracing, closure_error
 from .ruled_call import Handles, RuledCall, is_active, is_mapped, is_mapped_here
 
@@ -61,13 +60,8 @@ def _without_derivative(call: RuledCall) -> object:
 def _entered_alone(call: RuledCall) -> object:
     """Enter a call that is not differentiated before it is batched, by the user's rule."""
     tapes = FunctionAlone(call).tapes()
-    rule = ValueRule(tapes.outs.types, tapes.forward, _batching(call))
+    rule = ValueRule(tapes.outs.types, tapes.forward, BatchingRule(call.rule.batching, call))
     return entered(call, rule, tapes)
-
-
-def _batching(call: RuledCall) -> BatchingRule | None:
-    batching = call.rule.batching
-    return None if batching is None else BatchingRule(batching, call)
 
 
 def entered(call: RuledCall, rule: CallRule, tapes: RuleTapes) -> object:
@@ -146,7 +140,7 @@ def _constructed(call: RuledCall) -> tuple[CustomRule, RuleTapes]:
         tracing = construction._tracing([])
         tapes = construction.traced()
         types = tapes.outs.types
-        batching = _batching(call)
+        batching = call.rule.batching and BatchingRule(call.rule.batching, call)
         rule = CustomRule(
             types, call.moving, tracing.site,
             pulls=tracing.pulls, batching=batching, op=call.function.op,

@@ -28,7 +28,7 @@ from .ruled_call import Handles, OutputLeaf, RuledCall, is_active
 Types = Sequence[ArrayType]
 
 
-class Traced(NamedTuple):
+class TracedRule(NamedTuple):
     """One run of a function of the user: its recording, and the structure and leaves of the output.
 
     Results beside the output are further outputs of the tape, and `rest`.
@@ -78,7 +78,7 @@ class RuleTapes(NamedTuple):
     forward: Tape
     given: Tape
     extras: list[TracedArray]
-    outs: Traced
+    outs: TracedRule
 
 
 class RuleTracing:
@@ -107,7 +107,7 @@ class RuleTracing:
         function: Callable[[list[TracedArray]], object],
         inputs: Sequence[ArgumentSpec],
         split: Split = lambda outputs: (outputs, (), None),
-    ) -> Traced:
+    ) -> TracedRule:
         """The recording of a function of traced arrays, and how what it returns is built."""
         outs: list[object] = []
         told: list[Any] = []
@@ -129,7 +129,7 @@ class RuleTracing:
             else OutputLeaf(None, value=x)
             for x in outs
         ]
-        return Traced(recording, told[0], outputs, told[1])
+        return TracedRule(recording, told[0], outputs, told[1])
 
     def _error(self, fact: str, way: str) -> TraceError:
         fact = f"the function, or its rule, {fact}"
@@ -140,7 +140,7 @@ class RuleTracing:
         self.same.clear()
         self.same.update({(id(h.home), h.id): places[h.id] for h in handles if h.id in places})
 
-    def relies_on(self, run: Traced, inputs: Callable[[], Handles]) -> None:
+    def relies_on(self, run: TracedRule, inputs: Callable[[], Handles]) -> None:
         """Record the outside reads of a run, and add its guards to the guards of the surrounding
         trace.
 
@@ -158,7 +158,7 @@ class RuleTracing:
             (holds,) = splice(run.recording.check, [*inputs(), *run.extra], self.trace)
             self.trace.guards.expect(holds.id, value=True)
 
-    def tape(self, run: Traced, taken: int, lead: Types, tail: Types) -> Tape:
+    def tape(self, run: TracedRule, taken: int, lead: Types, tail: Types) -> Tape:
         """The tape of a run, with inputs of the types ``(*lead, *extras, *tail)``.
 
         Its own inputs are the first `taken` of `lead`, and `tail`.
