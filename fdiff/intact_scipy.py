@@ -6,7 +6,7 @@ They are imported when they are asked for: ``special``, ``sparse_linalg``.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .intact import intact
 from .process.forking import no_fork
@@ -40,7 +40,7 @@ _NAMES = frozenset(
 )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _NAMES:
         raise AttributeError(name)
     with no_fork:

@@ -215,7 +215,7 @@ def ask(function: Callable[..., Any], args: Sequence[Any], call: str, role: str,
         raise InputError(message(call, fact, f"Define it as {form}.", line)) from None
 
 
-def _takes(function: Callable[..., Any], args: Sequence[Any]) -> bool:
+def _takes(function: Callable[..., object], args: Sequence[object]) -> bool:
     """Whether the arguments fit, as far as Python knows."""
     try:
         inspect.signature(function).bind(*args)

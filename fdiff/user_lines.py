@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .bounded_cache import keep
 
@@ -175,7 +175,7 @@ def show_line(line: Line | None) -> str:
 _CELL = re.compile(r"ipython-input-(\d+)-|[/\\]ipykernel_\d+[/\\]\d+\.py$")
 
 
-def interactive_shell() -> Any:
+def interactive_shell() -> object:
     """The shell of IPython or of a notebook that runs this process, or None."""
     return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
 

@@ -27,7 +27,7 @@ class ClusterCall:
     """
 
     def __init__(
-        self, name: str, f: Callable[..., Any], arguments: object, many: Sequence[Partitions], *,
+        self, name: str, f: Callable[..., object], arguments: object, many: Sequence[Partitions], *,
         adds: bool,
     ) -> None:  # fmt: skip
         self.name, self.many, self.rows = name, many, many[0]
@@ -39,7 +39,7 @@ class ClusterCall:
         self.futures: list[Any] = []
         self.spans: Sequence[Span] = ()  # of these
 
-    def submitted(self, spans: Sequence[Span]) -> list[Any]:
+    def submitted(self, spans: Sequence[Span]) -> list[object]:
         """A task for each span.
 
         Their names are new in each call. Of tasks that share a name Dask takes more than two for

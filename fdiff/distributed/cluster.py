@@ -33,7 +33,7 @@ def dask_module(name: str) -> Any:
     return imported(name)
 
 
-def current_client() -> Any:
+def current_client() -> object:
     """Dask's current client; None where there is none, or Dask is not in use."""
     try:
         return sys.modules["distributed"].get_client()
@@ -41,7 +41,7 @@ def current_client() -> Any:
         return None
 
 
-def check_client(client: Any, call: str) -> None:
+def check_client(client: object, call: str) -> None:
     """Refuse what is no client of Dask's, and one that is closed."""
     status = getattr(client, "status", None)
     if status is None or not hasattr(client, "scatter"):
@@ -119,7 +119,7 @@ def gathered(
     raise AssertionError("the last attempt gave or raised something")
 
 
-def _wait(client: Any, futures: Sequence[Any], look: Callable[[], object]) -> None:
+def _wait(client: Any, futures: Sequence[object], look: Callable[[], object]) -> None:
     """Wait until tasks are done; an error where nobody works on them."""
     wait, alone = dask_module("distributed").wait, monotonic()
     while True:

@@ -38,12 +38,14 @@ class OverPartitions(OwnsPrograms):
     __fdiff__ = ""
     verb = ""
 
-    def __init__(self, f: Callable[..., Any], many: Sequence[Partitions], least: int = 0) -> None:
+    def __init__(
+        self, f: Callable[..., object], many: Sequence[Partitions], least: int = 0
+    ) -> None:
         self.f, self.many, self.least = f, many, least
         self.programs = {}
         is_prepared = isinstance(f, Prepared)
         self.task_name = called(f.__fdiff__, f.__wrapped__) if is_prepared else name_of(f)
-        self._local: Callable[..., Any] | None = None
+        self._local: Callable[..., object] | None = None
 
     def __repr__(self) -> str:
         return f"<{self.task_name} {self.verb} over {self.many[0]!r}>"
@@ -67,7 +69,7 @@ class OverPartitions(OwnsPrograms):
         """A call with parameters that are checked."""
         raise NotImplementedError
 
-    def _check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    def _check(self, args: Sequence[object], kwargs: dict[str, object]) -> None:
         """Refuse `out`, and parameters that are not computed yet or record their history."""
         call = called(self.__fdiff__, self.f)
         if "out" in kwargs:
@@ -186,7 +188,7 @@ hooks.over_partitions = _under
 
 
 @public
-def sum_over(f: Callable[..., Any], rows: Any) -> SumOver:
+def sum_over(f: Callable[..., object], rows: object) -> SumOver:
     """Sum a function over the partitions of data, as a function of its parameters.
 
     Parameters
@@ -240,7 +242,7 @@ def sum_over(f: Callable[..., Any], rows: Any) -> SumOver:
 
 
 @public
-def map_over(f: Callable[..., Any], rows: Any) -> MapOver:
+def map_over(f: Callable[..., object], rows: object) -> MapOver:
     """Call a function for each partition of data, and keep the results where the data is.
 
     Parameters
@@ -280,7 +282,7 @@ def map_over(f: Callable[..., Any], rows: Any) -> MapOver:
     return MapOver(f, _together(rows, called("map_over", f)))
 
 
-def _together(rows: Any, call: str) -> tuple[Partitions, ...]:
+def _together(rows: object, call: str) -> tuple[Partitions, ...]:
     """Partitionings of equal lengths."""
     many = rows if isinstance(rows, tuple) and rows else (rows,)
     if not any(isinstance(r, Partitions) for r in many):

@@ -320,7 +320,7 @@ class _Warnings:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._takers: list[set[Any]] = []
+        self._takers: list[set[object]] = []
         self._catcher: warnings.catch_warnings[None] | None = None
 
     @contextmanager

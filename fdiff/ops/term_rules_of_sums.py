@@ -115,7 +115,7 @@ def _factor(
     return s.lift(product if times == 1 else product * times)
 
 
-def _arranged(array: Any, labels: Sequence[str], target: Sequence[str]) -> Any:
+def _arranged(array: object, labels: Sequence[str], target: Sequence[str]) -> Any:
     """An array with an axis for each label of `target`, of length 1 where it has none."""
     there = [x for x in target if x in labels]
     moved = np.transpose(array, [labels.index(x) for x in there])

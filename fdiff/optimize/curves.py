@@ -24,18 +24,18 @@ from .limits import deviations, vector
 @public
 def curve_fit(
     f: Callable[..., Any],
-    xdata: Any,
+    xdata: object,
     ydata: Any,
     p0: Any = None,
     sigma: Any = None,
     absolute_sigma: bool = False,  # noqa: FBT001, FBT002 - as SciPy takes it
     check_finite: bool | None = None,  # noqa: FBT001 - as SciPy takes it
-    bounds: Any = (-np.inf, np.inf),
+    bounds: object = (-np.inf, np.inf),
     method: str | None = None,
     *,
     full_output: bool = False,
     nan_policy: str | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Fit a curve ``f(x, *parameters)`` to data, as `scipy.optimize.curve_fit` does.
 
@@ -124,7 +124,7 @@ class _FittedCurve:
     def __init__(self, f: Function, names: list[str]) -> None:
         self.names = names
         self._model, self._slopes = jit(packed(f)), jacobian(packed(f))
-        self._x: Any = None  # as SciPy has converted it
+        self._x: object = None  # as SciPy has converted it
 
     def __call__(self, x: Any, *parameters: float) -> Any:
         self._x = x
@@ -134,7 +134,9 @@ class _FittedCurve:
         slopes: Any = self._slopes(np.array(parameters, np.float64), x)
         return np.reshape(slopes, (-1, len(self.names)))
 
-    def fit(self, popt: np.ndarray, y: np.ndarray, sigma: Any, call: str, *, absolute: bool) -> Fit:
+    def fit(
+        self, popt: np.ndarray, y: np.ndarray, sigma: object, call: str, *, absolute: bool
+    ) -> Fit:
         """The fitted parameters with their errors."""
         rest = _whitened(np.ravel(self(self._x, *popt) - y)[:, None], sigma)
         slopes = _whitened(self.jac(self._x, *popt), sigma)
@@ -142,7 +144,7 @@ class _FittedCurve:
         return Fit(result, absolute=absolute, call=call, names=self.names)
 
 
-def _parameter_names(f: Callable[..., Any], p0: Any, call: str) -> list[str]:
+def _parameter_names(f: Callable[..., object], p0: Any, call: str) -> list[str]:
     """The names of the parameters, as far as `f` tells them."""
     try:
         takes = [*signature(f).parameters.values()][1:]
@@ -161,7 +163,7 @@ def _parameter_names(f: Callable[..., Any], p0: Any, call: str) -> list[str]:
     return names
 
 
-def _without_nan(x: np.ndarray, y: np.ndarray, sigma: Any) -> tuple[np.ndarray, np.ndarray, Any]:
+def _without_nan(x: np.ndarray, y: np.ndarray, sigma: Any) -> tuple[np.ndarray, np.ndarray, object]:
     """The data without the points at which one is no number, as SciPy omits them."""
     lost = np.isnan(x)
     kept = ~(lost.any(axis=tuple(range(lost.ndim - 1))) | np.isnan(y))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
@@ -116,7 +116,7 @@ class Fit:
         return self.x - half, self.x + half
 
     def band(
-        self, f: Callable[..., Any], x: object, level: float = 0.95
+        self, f: Callable[..., object], x: object, level: float = 0.95
     ) -> tuple[np.ndarray, np.ndarray]:
         """The confidence band of a curve ``f(parameters, x)``; new data scatter more widely.
 

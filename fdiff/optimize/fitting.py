@@ -25,7 +25,7 @@ SMALL = 1000  # entries up to which it is dense in any case
 
 @public
 def least_squares(
-    residual: Callable[..., Any],
+    residual: Callable[..., object],
     x0: object,
     *,
     args: tuple[object, ...] = (),
@@ -33,7 +33,7 @@ def least_squares(
     sigma: object = None,
     absolute_sigma: bool = False,
     progress: object = None,
-    **scipy_options: Any,
+    **scipy_options: object,
 ) -> Fit:
     """Minimise a sum of squares, and estimate how certain the parameters are.
 
@@ -106,7 +106,7 @@ def least_squares(
 
 
 def _compiled_residual(
-    f: Function, x: np.ndarray, call: str, sparse: object, options: dict[str, Any]
+    f: Function, x: np.ndarray, call: str, sparse: object, options: dict[str, object]
 ) -> tuple[Evaluation, Evaluation]:
     """Residuals and their Jacobian, sparse if asked for, or if few entries are there."""
     if not isinstance(sparse, bool):

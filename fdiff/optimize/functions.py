@@ -55,7 +55,7 @@ def weighted_sum(g: Function) -> Function:
 def lagrangian_of(f: Function, g: Function | None) -> Function:
     """The Lagrangian, as solvers weight it."""
 
-    def lagrangian(x: object, multipliers: Any, objective_factor: Any) -> Any:
+    def lagrangian(x: object, multipliers: Any, objective_factor: Any) -> object:
         weighted = objective_factor * np.sum(f(x))
         return weighted if g is None else weighted + np.sum(multipliers * np.ravel(g(x)))
 

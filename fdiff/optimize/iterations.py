@@ -44,7 +44,7 @@ def iterations_shown(progress: object, call: str) -> Generator[Callable[..., Non
             bar.close()
 
 
-def _tqdm(call: str) -> Any:
+def _tqdm(call: str) -> object:
     """The bar of tqdm."""
     try:
         return imported("tqdm.auto").tqdm(desc=call, unit="iteration")

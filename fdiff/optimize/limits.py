@@ -49,7 +49,7 @@ def limits(lower: Any, upper: Any, size: int, names: tuple[str, str], call: str)
     return rows
 
 
-def deviations(sigma: Any, call: str) -> np.ndarray | None:
+def deviations(sigma: object, call: str) -> np.ndarray | None:
     """Standard deviations, none of which may be 0, or a matrix of covariances."""
     if sigma is None:
         return None

@@ -33,8 +33,8 @@ class ProblemFunctions:
 
     def __init__(
         self,
-        objective: Callable[..., Any],
-        constraints: Callable[..., Any] | None = None,
+        objective: Callable[..., object],
+        constraints: Callable[..., object] | None = None,
         *,
         bounds: object = None,
         lower: object = None,

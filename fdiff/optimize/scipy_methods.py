@@ -103,7 +103,7 @@ def _method(problem: ProblemFunctions, method: str | None, call: str) -> tuple[s
     return name, takes
 
 
-def _derivatives(problem: ProblemFunctions, takes: _Takes, x: np.ndarray) -> dict[str, Any]:
+def _derivatives(problem: ProblemFunctions, takes: _Takes, x: np.ndarray) -> dict[str, object]:
     """Gradient and Hessian of the objective, in the form that a method takes."""
     keywords: dict[str, Any] = {}
     value = problem.evaluations["value_and_grad"]
@@ -147,13 +147,13 @@ def linear_rows(problem: ProblemFunctions, x: np.ndarray) -> np.ndarray:
     return np.all((rows == Degree.NONE) | (rows == Degree.LINEAR), axis=1)
 
 
-def _linear(problem: ProblemFunctions, x: np.ndarray, rows: np.ndarray) -> Any:
+def _linear(problem: ProblemFunctions, x: np.ndarray, rows: np.ndarray) -> object:
     matrix = problem.jacobian(x)[np.flatnonzero(rows)]
     at_zero = problem.constraints(x)[rows] - matrix @ x
     return scipy.optimize.LinearConstraint(matrix, *(problem.limits[:, rows] - at_zero))
 
 
-def _nonlinear(problem: ProblemFunctions, x: np.ndarray, rows: np.ndarray, name: str) -> Any:
+def _nonlinear(problem: ProblemFunctions, x: np.ndarray, rows: np.ndarray, name: str) -> object:
     values, slopes = problem.evaluations["constraints"], problem.evaluations["jacobian"]
     of = np.flatnonzero(rows)
     keywords: dict[str, Any] = {}

@@ -21,7 +21,7 @@ ROUNDING = 1e-8
 
 @public
 def newton(
-    f: Callable[..., Any], x0: Any, *args: Any, tol: float = 1e-12, max_steps: int = 50
+    f: Callable[..., object], x0: object, *args: object, tol: float = 1e-12, max_steps: int = 50
 ) -> Any:
     """Solve ``f(x, *args) = 0`` by Newton's method, as a loop that a kernel runs.
 
@@ -88,7 +88,7 @@ def newton(
 
 @public
 def fixed_point(
-    f: Callable[..., Any], x0: Any, *args: Any, tol: float = 1e-12, max_steps: int = 1000
+    f: Callable[..., object], x0: object, *args: object, tol: float = 1e-12, max_steps: int = 1000
 ) -> Any:
     """Iterate ``x = f(x, *args)`` until it stays, as a loop that a kernel runs.
 
@@ -142,8 +142,13 @@ def fixed_point(
 
 
 def _solved(
-    name: str, f: Callable[..., Any], x0: Any, args: tuple[Any, ...], tol: float, max_steps: int
-) -> Any:
+    name: str,
+    f: Callable[..., object],
+    x0: object,
+    args: tuple[object, ...],
+    tol: float,
+    max_steps: int,
+) -> object:
     """The result of either loop, in a trace or not."""
     if not is_int(max_steps) or max_steps < 1:
         fact = f"max_steps must be a number of steps, not {shown(max_steps)}."
@@ -163,7 +168,7 @@ def _solved(
         unknown = _Plain(f, start, args, called(name, f), fixed=fixed)
     rounding = tol if fixed else ROUNDING
 
-    def goes_on(state: tuple[Any, Any, Any]) -> Any:
+    def goes_on(state: tuple[Any, Any, Any]) -> object:
         _, size, last = state
         return ~((size <= tol) | ((size >= last) & (size <= rounding)))
 
@@ -195,9 +200,9 @@ class _Plain:
 
     def __init__(
         self,
-        f: Callable[..., Any],
+        f: Callable[..., object],
         x0: np.ndarray,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         call: str,
         *,
         fixed: bool,

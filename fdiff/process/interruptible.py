@@ -30,7 +30,7 @@ LONG = 0.1  # seconds from which on exceptions of signal handlers end the wait f
 class _Call(Thread):
     """A call in a thread of its own, for a thread that may be `inside` of `no_fork`."""
 
-    def __init__(self, work: Callable[[], Any], *, inside: bool = True) -> None:
+    def __init__(self, work: Callable[[], object], *, inside: bool = True) -> None:
         super().__init__(work)
         self._caller, self._inside = get_ident(), inside
         self.result: Any = None

@@ -50,7 +50,7 @@ class CodePlace(NamedTuple):
     file: str
     line: int
     local: Mapping[str, Any]
-    outside: dict[str, Any]
+    outside: dict[str, object]
 
 
 def place_of(frame: FrameType) -> CodePlace:
@@ -241,7 +241,7 @@ def _length(node: ast.AST, values: Values) -> int | None:
     return shape[0] if shape else None
 
 
-def _shape_of(value: Any) -> tuple[int, ...] | None:
+def _shape_of(value: object) -> tuple[int, ...] | None:
     """The shape of an array of NumPy's, or of a traced one; nothing of other objects is asked."""
     if type(value) is np.ndarray:
         return value.shape

@@ -66,7 +66,7 @@ class Span:
     )  # fmt: skip
 
     def __init__(
-        self, name: str, category: str, watchers: Sequence[Watcher], args: dict[str, Any]
+        self, name: str, category: str, watchers: Sequence[Watcher], args: dict[str, object]
     ) -> None:
         self.name, self.category, self.args = name, category, args
         self._watchers = watchers
@@ -138,7 +138,7 @@ class Observer:
         span.begin = perf_counter_ns()
         return span
 
-    def mark(self, name: str, category: str, **args: Any) -> None:
+    def mark(self, name: str, category: str, **args: object) -> None:
         """Something that takes no time, such as that a cache had what was asked for."""
         span = Span(name, category, self.watchers, args)
         span.parent = _open.spans[-1] if _open.spans else None
@@ -157,7 +157,7 @@ def span(name: str, category: str, **args: Any) -> AbstractContextManager[Span |
     return _NOTHING if seen is None else seen.begin(name, category, **args)
 
 
-def mark(name: str, category: str, **args: Any) -> None:
+def mark(name: str, category: str, **args: object) -> None:
     """Note that something happened, if somebody watches."""
     if (seen := observer) is not None:
         seen.mark(name, category, **args)

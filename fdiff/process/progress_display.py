@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from itertools import count
-from typing import Any, NamedTuple, Protocol, TextIO
+from typing import NamedTuple, Protocol, TextIO
 
 from ..foreign_errors import environment_value, not_foreign
 from ..user_lines import interactive_shell, printable
@@ -187,7 +187,7 @@ def is_terminal(stream: TextIO | None) -> bool:
         return False
 
 
-def _jupyter() -> Callable[..., Any] | None:
+def _jupyter() -> Callable[..., object] | None:
     """The function that displays, in a kernel of Jupyter."""
     if getattr(interactive_shell(), "kernel", None) is None:
         return None

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from .events import FunctionEvent
 
 
 def trace_of(
     events: Sequence[FunctionEvent], threads: Mapping[int, str], *, memory: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The object that is written as JSON."""
     return {
         "traceEvents": [*_events(events, threads, memory=memory)],
@@ -27,7 +26,7 @@ def trace_of(
 
 def _events(
     events: Sequence[FunctionEvent], threads: Mapping[int, str], *, memory: bool
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     pid = os.getpid()
     yield _named("process_name", "fdiff", pid, 0)
     for tid in dict.fromkeys(event.thread for event in events):
@@ -41,12 +40,12 @@ def _events(
             yield {"name": "memory", "ph": "C", **place, "args": {"bytes": held}}
 
 
-def _named(what: str, name: str, pid: int, tid: int) -> dict[str, Any]:
+def _named(what: str, name: str, pid: int, tid: int) -> dict[str, object]:
     """An event that names a process or a thread."""
     return {"name": what, "ph": "M", "ts": 0, "pid": pid, "tid": tid, "args": {"name": name}}
 
 
-def _event(event: FunctionEvent, pid: int) -> dict[str, Any]:
+def _event(event: FunctionEvent, pid: int) -> dict[str, object]:
     args = dict(event.args)
     if event.input_shapes:
         args["Input Dims"] = event.input_shapes

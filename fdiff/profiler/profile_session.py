@@ -155,7 +155,7 @@ class profile:  # noqa: N801 - torch's name
         if self.entered:
             self._earlier = [*self.function_events]
         self.entered = True
-        self._spans: list[Any] = []
+        self._spans: list[object] = []
         self._collector = Collector(self._options)
         self._begin = perf_counter_ns()
         begin_watching(self._collector, sys._getframe(1))

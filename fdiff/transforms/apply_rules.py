@@ -106,7 +106,7 @@ def _inside(mask: Array | None, value: Any) -> Any:
 def _elementwise_bar(
     k: int,
     primitive: Primitive,
-    result: Any,
+    result: object,
     mask: Array | None,
     args: Sequence[Array],
 ) -> Bar | None:
@@ -176,7 +176,7 @@ def masks_of_arguments(
     """
     params = dict(node.params)
     if node.primitive.structure.structural:
-        weight: Any = mask
+        weight: object = mask
         if node.primitive.kind in _ADD_UP:
             weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
         return entries_taken(node, np.broadcast_to(weight, outs[0].shape), args, outs)

@@ -37,7 +37,7 @@ class Surroundings:
 
     def has(self, array: object) -> bool:
         """Whether an array shares memory with what is here."""
-        return any(np.may_share_memory(array, own) for own, _ in self.arrays)  # type: ignore[arg-type] - an array
+        return any(np.may_share_memory(array, own) for own, _ in self.arrays)
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import count
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from weakref import ref
 
 from llvmlite import ir
@@ -293,8 +293,8 @@ _FREED = 64  # instructions that are freed before another thread may run
 # once. The collector runs finalisers at any moment, of whatever it finds, and in any thread. So it
 # must never find an engine: that is in this table alone, under a weak reference to its function.
 # Where that ends no Python code is called: an exception of a signal handler would be lost there.
-_open: dict[ref[Any], llvm.ExecutionEngine] = {}
-_dropped: deque[ref[Any]] = deque()
+_open: dict[ref[object], llvm.ExecutionEngine] = {}
+_dropped: deque[ref[object]] = deque()
 _closings = count(1)
 _GIVEN_BACK = 256  # closed engines, after which the memory that they left is given back
 
@@ -323,7 +323,7 @@ class Loaded:
     """
 
     def __init__(self, code: bytes, name: str) -> None:
-        lives: ref[Any] = ref(self, _dropped.append)
+        lives: ref[object] = ref(self, _dropped.append)
         hash(lives)  # which it keeps
         check_room(len(code))
 

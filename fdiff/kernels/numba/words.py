@@ -50,7 +50,7 @@ def typing_of(word: Word, formula: Formula, count: int, of: NumbaTypes = CPU) ->
     return typing
 
 
-def _spelling(kind: Any, letter: str, of: NumbaTypes) -> str | None:
+def _spelling(kind: object, letter: str, of: NumbaTypes) -> str | None:
     """The type of an argument as texts spell it; of a literal that counts, the number itself."""
     if letter == "k":
         return str(kind.literal_value) if isinstance(kind, types.IntegerLiteral) else None
@@ -95,7 +95,7 @@ def words_of(text: str) -> dict[str, ModuleType]:
     return {**_HOMES, "np": np}
 
 
-def _intrinsic(name: str) -> Any:
+def _intrinsic(name: str) -> object:
     """A word as a function of Numba."""
     word = word_of(name)
     if word is None:

@@ -8,7 +8,6 @@ shared evenly at ties.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -181,7 +180,7 @@ def passed(value: object) -> bool:
     return value is not None and value is not np._NoValue
 
 
-def _reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+def _reduced_axes(axis: object, ndim: int) -> tuple[int, ...]:
     """As `normal_axes`; NumPy's reductions take the axes 0 and -1 of what has none."""
     return () if not ndim and not np.ndim(axis) and axis in (0, -1) else normal_axes(axis, ndim)
 

@@ -32,7 +32,7 @@ def _infer(index: ArrayType, *types: ArrayType, branches: Branches) -> tuple[Arr
     return outs
 
 
-def _evaluate(index: Any, *args: Any, branches: Branches) -> object:
+def _evaluate(index: object, *args: Any, branches: Branches) -> object:
     branch = branches[min(max(int(index), 0), len(branches) - 1)]
     outs = runner_of(branch)(*args)
     results = [np.array(x, t.dtype) for x, t in zip(outs, branch.output_types, strict=True)]

@@ -85,7 +85,7 @@ def _iterations(
     return np.reshape(x, b.shape).astype(b.dtype, copy=False), np.asarray(info, np.int64)
 
 
-def _at_solution(args: Args, outs: Args, *, shape: Shape, transposed: bool, name: str, site: CallSite, **_: Any) -> TracedArray:
+def _at_solution(args: Args, outs: Args, *, shape: Shape, transposed: bool, name: str, site: CallSite, **_: object) -> TracedArray:
     return apply(exact, *args[:5], *outs, shape=shape, transposed=transposed, name=name, site=site)
 
 

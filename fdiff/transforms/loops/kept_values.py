@@ -67,7 +67,7 @@ class Restored(NamedTuple):
         return entries
 
     def put_back(
-        self, tape: Tape, ids: Mapping[int, int], trace: Trace, last: Any, old: Sequence[Any]
+        self, tape: Tape, ids: Mapping[int, int], trace: Trace, last: Any, old: Sequence[object]
     ) -> TracedArray:
         """The array as it was before a trip, which has left the `last` one; `old` are entries."""
         for i, part in zip(reversed(self.stores), reversed(old), strict=True):

@@ -36,7 +36,7 @@ class LoopCall(NamedTuple):
         )  # fmt: skip
 
 
-def loop_call(node: Node, args: Sequence[Any]) -> LoopCall:
+def loop_call(node: Node, args: Sequence[object]) -> LoopCall:
     """The loop of a node, given arguments in place of its own."""
     params = dict(node.params)
     _, *parts = operands(args, params["carries"], params["rows"])
@@ -93,7 +93,7 @@ class RowParts:
         """Take the values of `shared`, and entries of the `table`, in the body under way."""
         self.within = shared, table
 
-    def share(self, x: Any) -> Callable[[], Any]:
+    def share(self, x: object) -> Callable[[], object]:
         """What gives a value in each part."""
         k = self._place(self.shared, x, cut=False)
         return lambda: self.within[0][k]
@@ -132,7 +132,9 @@ class RowParts:
 
 
 def taped(
-    function: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], table: Sequence[Any]
+    function: Callable[[list[Any]], Sequence[object]],
+    arguments: Sequence[Any],
+    table: Sequence[Any],
 ) -> Tape:
     """The tape of a function of what a loop is given, and of entries of its rows."""
     types = [ArrayType(x.shape, x.dtype) for x in arguments]

@@ -222,7 +222,7 @@ class _Cut:
             k for table in self.system.kept.values() for loop, k in table.values() if loop == i
         }
 
-        def segment(flat: list[Any]) -> Sequence[Any]:
+        def segment(flat: list[object]) -> Sequence[object]:
             own = flat[first:]
             rows.enter(flat[count:first], own[1:])
             within = np.asarray(parts.size) if exact else parts.trips_of(own[0], all_trips())
@@ -249,7 +249,7 @@ class _Cut:
         return [*results[:count], *rest]
 
 
-def _out(outs: dict[int, Sequence[Any]], row: Row) -> Any:
+def _out(outs: dict[int, Sequence[object]], row: Row) -> object:
     return outs[row[0]][row[1]]
 
 

@@ -8,7 +8,7 @@ Naumann, Accumulating Jacobians as chained sparse matrix products, Math. Program
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
@@ -38,7 +38,7 @@ class Listed(NamedTuple):
     """A Jacobian with respect to the seed, each place once."""
 
     places: SparsePlaces
-    values: Any
+    values: object
 
 
 class Cuts:

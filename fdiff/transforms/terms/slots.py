@@ -123,7 +123,7 @@ def filled(entries: Sequence[Entries], slots: np.ndarray, size: int, dtype: np.d
             np.add.at(base, slot, 1 if e.values is None else e.values)
             taken[slot] = True
     data: Any = base
-    apart: list[tuple[Any, np.ndarray]] = []  # what is stored, and then what is added to that
+    apart: list[tuple[object, np.ndarray]] = []  # what is stored, and then what is added to that
     more: list[tuple[Any, np.ndarray]] = []
     for slot, e in parts:
         if not isinstance(e.values, TracedArray):

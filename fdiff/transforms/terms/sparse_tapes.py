@@ -92,7 +92,7 @@ class BlockDerivation:
         frozen, width = FrozenValues(linear, self.known), len(self.asked.wrt)
         with SimplifyingTrace("jacobian") as trace, Stage(made=trace.builder.nodes):
             sweep = self.walk(linear, trace, frozen)
-            data: list[Any] = []
+            data: list[object] = []
             places: list[int] = []
             blocks: list[SparseBlock] = []
             for node, (o, i) in zip(linear.outputs, targets, strict=True):
@@ -136,7 +136,7 @@ class BlockDerivation:
 
     def _mirrored(
         self, entries: list[Entries], shape: tuple[int, int], dtype: np.dtype
-    ) -> tuple[SparseBlock, Any]:
+    ) -> tuple[SparseBlock, object]:
         """A lower triangle whose values stand at both places: exactly symmetric."""
         lower = places_of(entries, shape)
         places, source = mirrored(lower)
@@ -158,7 +158,7 @@ class BlockDerivation:
 
     def _stored(
         self, entries: list[Entries], shape: tuple[int, int], dtype: np.dtype
-    ) -> tuple[SparseBlock, Any]:
+    ) -> tuple[SparseBlock, object]:
         places: SparsePlaces = places_of(entries, shape, by_columns=self.asked.by_columns)
         values = filled(entries, places.slots, len(places.cols), dtype)
         return SparseBlock(shape, places.starts, places.cols), values

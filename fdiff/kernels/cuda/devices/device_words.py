@@ -62,7 +62,7 @@ def signature(kernel: CudaKernel) -> tuple[Any, ...]:
     )
 
 
-def _helper(node: ast.FunctionDef, space: dict[str, Any]) -> Any:
+def _helper(node: ast.FunctionDef, space: dict[str, Any]) -> object:
     """A function that kernels call, inlined for the types of each call."""
     code = compile(ast.Module([node], []), f"<helper for CUDA {node.name}>", "exec")
     exec(code, space)
@@ -81,7 +81,7 @@ def _words_of(text: str) -> dict[str, ModuleType]:
     return _HOMES
 
 
-def _intrinsic(name: str) -> Any:
+def _intrinsic(name: str) -> object:
     """A word as a function of Numba."""
     word = OF_GPUS.get(name) or word_of(name)
     if word is None:
@@ -89,7 +89,7 @@ def _intrinsic(name: str) -> Any:
     formula = _FORMULAS.get(name) or formula_of(word)
     typing = typing_of(word, formula, len(word.parameters), _TYPES)
 
-    def typed(context: object, *kinds: Any) -> Any:
+    def typed(context: object, *kinds: object) -> object:
         with building_by(NvvmBuilder):
             typed_call = typing(context, *kinds)
         return None if typed_call is None else (typed_call[0], _by_nvvm(typed_call[1]))
@@ -99,10 +99,12 @@ def _intrinsic(name: str) -> Any:
     return intrinsic(typed)
 
 
-def _by_nvvm(lowering: Callable[..., Any]) -> Callable[..., Any]:
+def _by_nvvm(lowering: Callable[..., object]) -> Callable[..., object]:
     """The code of a call, written by a builder that knows what NVVM takes."""
 
-    def lowered(context: Any, code: ir.IRBuilder, signature: Any, args: tuple[Any, ...]) -> Any:
+    def lowered(
+        context: object, code: ir.IRBuilder, signature: object, args: tuple[object, ...]
+    ) -> object:
         builder = NvvmBuilder(code.block)
         with building_by(NvvmBuilder):
             out = lowering(context, builder, signature, args)

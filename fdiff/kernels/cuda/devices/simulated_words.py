@@ -47,7 +47,7 @@ def quiet(*args):
 # --- threads and memory -----------------------------------------------------------------------
 
 
-def _exchange(value: Any, reach: int) -> Any:
+def _exchange(value: object, reach: int) -> object:
     """The value of the lane whose number differs in the bits of `reach`."""
     thread: Any = threading.current_thread()
     block, number = thread._manager.__dict__, int(thread.thread_id)
@@ -70,7 +70,7 @@ def _atomic_sum(memory: Any, at: int, value: Any) -> None:
 class Offset:
     """Memory from a position on."""
 
-    def __init__(self, memory: Any, begin: int) -> None:
+    def __init__(self, memory: object, begin: int) -> None:
         inside = isinstance(memory, Offset)
         self._memory: Any = memory._memory if inside else memory
         self._begin: int = memory._begin + begin if inside else begin
@@ -88,7 +88,7 @@ class Offset:
 class _Home:
     """What ``rt`` or ``math`` stands for: words are found when a kernel first calls them."""
 
-    def __init__(self, name: str, **words: Callable[..., Any]) -> None:
+    def __init__(self, name: str, **words: Callable[..., object]) -> None:
         self._name = name
         vars(self).update(words)
 
@@ -96,7 +96,7 @@ class _Home:
         """Return the module of words with other functions for some of them."""
         return _Home(self._name, **{**vars(self), **words})
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Callable[..., object]:
         word = word_of(f"{self._name}.{name}")
         if word is None:
             raise AttributeError(f"{self._name}.{name} is no word")
@@ -105,11 +105,11 @@ class _Home:
 
 
 @cache
-def _typed(word: Word, name: str) -> Callable[..., Any]:
+def _typed(word: Word, name: str) -> Callable[..., object]:
     """A word on numbers, which gives the type that its row says."""
     evaluate, letters = _OWN.get(word.name) or _reference(word, name), word.parameters
 
-    def typed(*values: Any) -> Any:
+    def typed(*values: object) -> object:
         numbers = [np.asarray(x)[()] for x in values]
         dtype, text = numbers[0].dtype, None
         if dtype.kind == "f":
@@ -123,7 +123,7 @@ def _typed(word: Word, name: str) -> Callable[..., Any]:
     return typed
 
 
-def _reference(word: Word, name: str) -> Callable[..., Any]:
+def _reference(word: Word, name: str) -> Callable[..., object]:
     """What the op computes in NumPy whose text calls this word, of ``rt`` or ``math``, alone."""
     load_tables("scipy.special")
     operands = ", ".join(f"{{{k}}}" for k in range(len(word.parameters)))
@@ -145,7 +145,7 @@ def _text(name: str, family: str) -> Callable[..., Any] | None:
     return None
 
 
-_OWN: dict[str, Callable[..., Any]] = {  # words that are no op's
+_OWN: dict[str, Callable[..., object]] = {  # words that are no op's
     "rt.add": operator.add,
     "rt.multiply": operator.mul,
     "rt.frem": np.fmod,

@@ -17,7 +17,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -53,7 +52,7 @@ def bind_entry_stub(
     guard: int | None = None,
     *,
     full: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """A builtin that runs the kernel; a Python function where the entry stub cannot run.
 
     `call` is the address of the compiled stub, the `full` or the simple one. `inputs` are in the
@@ -115,7 +114,7 @@ def _method(call: int) -> _MethodDef:
     return _methods.setdefault(call, _MethodDef(b"kernel", call, fast, None))
 
 
-def _bound(call: int, descriptor: Descriptor) -> Callable[..., Any]:
+def _bound(call: int, descriptor: Descriptor) -> Callable[..., object]:
     """The stub as a builtin whose ``self`` is the descriptor."""
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
@@ -150,7 +149,7 @@ def _fault_of_code(call: int, trial: Trial) -> str:
     return _COUNTS if [*map(sys.getrefcount, counted)] != before else ""
 
 
-def _outcome(stub: Callable[..., Any], trial: Trial) -> object:
+def _outcome(stub: Callable[..., object], trial: Trial) -> object:
     try:
         return stub(*trial.given, **trial.named)
     except Exception as error:

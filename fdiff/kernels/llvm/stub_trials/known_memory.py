@@ -80,7 +80,7 @@ class KnownMemory:
         if not within or (own and begin not in self._writable) or self._checks > _MOST_CHECKS:
             raise Unfit("it reads or writes memory that is not its own")
 
-    def know(self, thing: Any) -> None:
+    def know(self, thing: object) -> None:
         """Let the stub use an object, and what is in it."""
         if id(thing) in self.objects:
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -51,7 +50,7 @@ OWN = Lookup("PyObject_GetAttr", THING, id(NAME), id(TAG), OWNED)
 FIXED = (KernelInput(-1, (3,), F8, array=ARRAY),)
 
 
-def _with(*lookups: Lookup, **others: Any) -> Trial:
+def _with(*lookups: Lookup, **others: object) -> Trial:
     """A call with these look-ups and other conditions."""
     kept = (VALUE, KEY, NAME, TAG, FAILS, THING)
     checks = CHECKS._replace(lookups=lookups, kept=kept, **others)

@@ -108,7 +108,7 @@ class Rehearsal(KnownMemory):
     def clear_flags(self) -> None:
         self._flags = False
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if not name.startswith("call"):
             raise AttributeError(name)
         return self._call

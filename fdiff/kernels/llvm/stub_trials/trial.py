@@ -137,7 +137,7 @@ class TrialKernel:
             return "outputs of the kernel overlap others, or its addresses"
         return ""
 
-    def _reads(self, place: int, entry: KernelInput, operand: Any, steps: list[int]) -> bool:
+    def _reads(self, place: int, entry: KernelInput, operand: object, steps: list[int]) -> bool:
         if not isinstance(operand, np.ndarray):
             return place == id(operand) + VALUE
         if entry.strided or (operand.flags.c_contiguous and operand.flags.aligned):

@@ -22,7 +22,7 @@ from .records import RecordTable
 class _CallerCache(event.Listener):
     """Switches the cache of a function off whose code calls a kernel, and warns."""
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self, event: object) -> None:
         pass
 
     def on_end(self, event: Any) -> None:

@@ -223,7 +223,7 @@ class SparseEntries:
         left = 1 if axis in (0, -2) else 0
         return apply(scatter_add, values, self.places()[left], shape=(self.shape[left],))
 
-    def mean(self, axis: Any = None, dtype: object = None, out: object = None) -> TracedArray:
+    def mean(self, axis: object = None, dtype: object = None, out: object = None) -> TracedArray:
         total = self.sum(axis, dtype, out)
         return total / (self.shape[0] * self.shape[1] / total.size)
 

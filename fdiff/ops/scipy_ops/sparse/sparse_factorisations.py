@@ -53,7 +53,7 @@ factored = linear(
 class CapturedFactors(TracedFactors):
     """The counterpart of a `SuperLU` that was made outside of the function."""
 
-    def __init__(self, real: Any) -> None:
+    def __init__(self, real: object) -> None:
         super().__init__(None, real)
 
     def solve(self, rhs: object, trans: str = "N") -> object:
