@@ -45,7 +45,7 @@ def _content(log: Any, array: np.ndarray) -> TracedArray:
     """A traced array of this content; a call of its own."""
     if log.frame is not None:
 
-        def take(frame: Frame) -> object:
+        def take(frame: Frame) -> Any:
             return frame.take_content(array)
 
         try:

@@ -12,7 +12,7 @@ from ...foreign_errors import not_foreign
 from ..array_links import ViewLink
 from ..local_arrays import TracedLocalArray
 from ..node_strides import memory_layout
-from ..recorder import Recorder
+from ..recorder import Handle, Recorder
 from ..traced_array import TracedArray
 from .call_gates import by_position, entries
 from .late_handles import LateView
@@ -159,7 +159,7 @@ def _quick_value(
     return None
 
 
-def become(handle: TracedArray, real: TracedArray) -> None:
+def become(handle: Handle, real: Handle) -> None:
     """Let a handle without a node stand for what another one does."""
     handle.link, handle.node, handle.made = real.link, real.node, real.made
 
