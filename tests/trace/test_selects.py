@@ -477,5 +477,5 @@ def test_the_american_put_is_one_trace_without_guards():
         wanted = (put(s + h) - put(s - h)) / (2 * h)
         np.testing.assert_allclose(slope, wanted, rtol=1e-5)
     (kept,) = variants_of(put, "value_and_grad")
-    assert kept.check is None
+    assert kept.traced.check is None
     np.testing.assert_allclose(fdiff.vmap(put)(points), [put(s) for s in points])
