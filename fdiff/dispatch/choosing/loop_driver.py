@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 
 from ...capture.sources.loop_functions import LoopNames
 from ...foreign_errors import environment_value
@@ -48,9 +49,9 @@ class Driver:
         except RefusedLoopError as refusal:
             self.refusals[place] = str(refusal)
             line = user_line() if str(refusal) != UNBRANCHED else None
-            if isinstance(trace.calls, CallLog) and line is not None:
+            if isinstance(trace.calls, CallLog) and line and isinstance(line[0], CodeType):
                 why = f"traced again where its branches differ: {refusal}"
-                trace.calls.refusals[loop_behind(*line)] = why
+                trace.calls.refusals[loop_behind(line[0], line[1])] = why
             return None
 
 
