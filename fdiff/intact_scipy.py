@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .intact import intact
 from .process.forking import no_fork
+from .process.room import check_room_for_scipy
 
 if TYPE_CHECKING:  # for type checkers these are SciPy's
     from scipy import (
@@ -43,6 +44,7 @@ _NAMES = frozenset(
 def __getattr__(name: str) -> object:
     if name not in _NAMES:
         raise AttributeError(name)
+    check_room_for_scipy()
     with no_fork:
         module = globals()[name] = intact(import_module(f"scipy.{name.replace('_', '.')}"))
     return module

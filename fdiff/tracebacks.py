@@ -297,7 +297,8 @@ def _refuse_data(error: BaseException, name: str, call: str) -> None:
     if axes := _AXES.search(words):
         fact = f"a value on the way would have {axes[1]} axes; NumPy's arrays have 64 at most."
         way = "Leave out axes of length 1, or take a function of x.reshape(-1)."
-    large = isinstance(error, MemoryError) or "array is too big" in words
+    alone = words.startswith("fdiff: ")  # of `process/room.py`, for a library that is loaded
+    large = (isinstance(error, MemoryError) and not alone) or "array is too big" in words
     if large and name in DENSE_WAYS and counts and not inside:
         fact = f"the memory has no room for the dense result. {fact}"
         raise failure(SizeError, call, fact, DENSE_WAYS[name]) from None

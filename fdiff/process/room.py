@@ -1,7 +1,7 @@
 """Room in memory: asked for before code that ends the process where there is none, and given back.
 
-LLVM aborts at the first allocation that fails, and the loader of libraries raises an error that
-says nothing of memory.
+LLVM aborts at the first allocation that fails, the OpenBLAS of SciPy tries for ever while it is
+loaded, and the loader of libraries raises an error that says nothing of memory.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..foreign_errors import Suppressed
 MOST_BYTES = 1 << 30  # that a loop keeps, where nothing else is said
 budget: ContextVar[int | None] = ContextVar("fdiff.memory_budget", default=None)
 _LEAST = 33 << 20
+_SCIPY = 160 << 20  # its modules, and the first buffers of its OpenBLAS
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 
 
@@ -47,8 +48,18 @@ def has_room_for_thread() -> bool:
 
 def check_room(extra: int = 0) -> None:
     """Raise a MemoryError unless there is room for what LLVM needs, and so many bytes more."""
-    if not has_room(_LEAST + extra):
-        fact = f"there is no room for the {(_LEAST + extra) >> 20} MB that LLVM may need."
+    _check(_LEAST + extra, "LLVM")
+
+
+def check_room_for_scipy() -> None:
+    """Raise a MemoryError where SciPy is not loaded, and there is no room for it."""
+    if "scipy.linalg" not in sys.modules:
+        _check(_SCIPY, "SciPy")
+
+
+def _check(size: int, reader: str) -> None:
+    if not has_room(size):
+        fact = f"there is no room for the {size >> 20} MB that {reader} may need."
         raise MemoryError(f"fdiff: {fact}")
 
 

@@ -48,6 +48,33 @@ def test_memory_runs_out(what, tmp_path):
         assert len(words) == 3, line
 
 
+LOADING = """
+import resource
+from pathlib import Path
+import numpy as np
+import fdiff
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+limits = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + (66 << 20), limits[1]))
+product = lambda x: x[1:] * x[:-1]
+try:
+    fdiff.jacobian(product, sparse=True)(np.ones(3))
+except MemoryError as error:
+    assert type(error) is MemoryError, type(error)
+    assert str(error) == "fdiff: there is no room for the 160 MB that SciPy may need.", error
+resource.setrlimit(resource.RLIMIT_AS, limits)
+assert fdiff.jacobian(product, sparse=True)(np.ones(3)).sum() == 4
+"""
+
+
+@pytest.mark.skipif(not LIMITED, reason="address spaces are not limited here")
+def test_scipy_is_loaded_where_there_is_room_for_it():
+    """Its OpenBLAS tries for ever where there is not."""
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", LOADING]
+    subprocess.run(command, env=environment, check=True, timeout=300)
+
+
 def test_there_is_no_room_for_llvm(monkeypatch):
     """It is asked for before LLVM is called, which ends the process."""
     monkeypatch.setattr(room, "_LEAST", 1 << 62)

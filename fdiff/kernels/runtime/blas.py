@@ -18,6 +18,7 @@ import fdiff.intact_numpy as np
 from ...foreign_errors import environment_value
 from ...process.environment import bound_cores
 from ...process.forking import no_fork
+from ...process.room import check_room_for_scipy
 
 _BLAS, _LAPACK = ("gemm", "gemv", "trsm"), ("getrf", "potrf")
 _LETTERS = {"f4": "s", "f8": "d"}
@@ -59,6 +60,7 @@ def _blocks_to() -> int:
 
 def _module(name: str) -> ModuleType:
     """A module of `scipy.linalg` without the package, whose later import finds the same module."""
+    check_room_for_scipy()
     with no_fork:
         folders = [f"{folder}/linalg" for folder in import_module("scipy").__path__]
         spec = PathFinder.find_spec(f"scipy.linalg.{name}", folders)
