@@ -51,7 +51,8 @@ def drop_oldest(cache: dict[K, V]) -> K | None:
 
 
 # When an object dies, no Python code is called: an exception that arrives in what is called then,
-# such as KeyboardInterrupt, is lost. So keys are hashed by C, and `pop` is all that takes them out.
+# such as KeyboardInterrupt, is lost. So keys are hashed by C, or where no signal handler runs
+# (`Tape.__hash__`), and `pop` is all that takes them out.
 
 
 class WeakValues(Generic[K, V]):

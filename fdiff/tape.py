@@ -14,6 +14,7 @@ import fdiff.intact_numpy as np
 
 from .arraytype import ArrayType, type_of
 from .attributes import cached_property
+from .foreign_errors import uninterrupted_entry
 from .node import (
     CONSTANT,
     INPUT,
@@ -82,7 +83,8 @@ class Tape:
         values = [node.value for node in self.nodes if node.primitive is CONSTANT]
         return sum(value.nbytes for value in values if value is not None)
 
-    def __hash__(self) -> int:
+    @uninterrupted_entry
+    def __hash__(self) -> int:  # also while a weak cache drops what has died
         return self._hash
 
     def __eq__(self, other: object) -> bool:

@@ -3,6 +3,7 @@
 import ast
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -58,6 +59,23 @@ def test_no_module_has_finalisers_in_python():
     assert found == LEFT
 
 
+QUIET = {"Tape.__hash__"}  # at whose entry, and in which, no signal handler runs
+
+
+def python_in_hash(callback):
+    """The code that runs while the key is hashed that a callback takes out of a dictionary."""
+    keys = callback.args[:1] if isinstance(callback, partial) else ()
+    if getattr(getattr(callback, "func", None), "__self__", None).__class__ is not dict:
+        return set()
+    codes = set()
+    sys.setprofile(lambda frame, event, _: event == "call" and codes.add(frame.f_code))
+    try:
+        hash(keys)
+    finally:
+        sys.setprofile(None)
+    return codes
+
+
 def python_of(callback):
     """The Python function that a callback is, if it is one."""
     while isinstance(callback, partial):
@@ -76,6 +94,8 @@ def test_callbacks_of_weak_references_are_not_python(monkeypatch):
     recorded = fdiff.autograd.tensor(X, requires_grad=True) * 2.0
     found = [one for one in gc.get_objects() if isinstance(one, ref) and one.__callback__]
     of_python = [(one(), f) for one in found if (f := python_of(one.__callback__)) is not None]
+    for one in found:
+        assert {code.co_qualname for code in python_in_hash(one.__callback__)} <= QUIET
     ours = [
         (owner, f)
         for owner, f in of_python
@@ -86,6 +106,22 @@ def test_callbacks_of_weak_references_are_not_python(monkeypatch):
     assert len(found) > 3
     assert prepared(X) is not None
     assert recorded.requires_grad
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
+def test_no_signal_handler_runs_while_a_tape_is_hashed():
+    """As a key of a weak cache, when what it names dies."""
+    tapes, places = {fdiff.make_tape(np.sin, X): 1}, []
+    (tape,) = tapes
+    before = signal.signal(signal.SIGALRM, lambda _, frame: places.append(frame.f_code.co_name))
+    try:
+        for number in range(1, 200):
+            signal.setitimer(signal.ITIMER_REAL, 1e-4)
+            while len(places) < number:
+                tapes[tape]
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert "__hash__" not in places
 
 
 COUNTING = """
