@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, overload
 
+from .foreign_errors import uninterrupted_entry
+
 T = TypeVar("T")
 
 
@@ -29,6 +31,7 @@ class cached_property(Generic[T]):  # noqa: N801 - as in functools
     @overload
     def __get__(self, instance: object, owner: type) -> T: ...
 
+    @uninterrupted_entry  # `hasattr` asks it of a class, and drops any AttributeError
     def __get__(self, instance: object, owner: type) -> Self | T:
         if instance is None:
             return self
