@@ -171,10 +171,11 @@ def environment_value(name: str) -> str | None:
     """A variable of the environment; `os.environ.get` drops the KeyError of a signal handler."""
     try:
         return os.environ[name]
-    except KeyError as error:
-        for cause in (error, error.__context__):  # in place of which `os` has raised another
-            if cause is not None and is_foreign(cause):
-                raise cause from None
+    except KeyError as error:  # which no variable keeps, as the error would keep this frame
+        if is_foreign(error):
+            raise
+        if error.__context__ is not None and is_foreign(error.__context__):  # `os` replaced it
+            raise error.__context__ from None
         return None
 
 
