@@ -255,8 +255,10 @@ class Program:
             request = CallToTrace(
                 body, f, call, leaves, spec, order, in_spec, device=self.device, eager=eager
             )
-            with driven(loop_driver() if choosing else None):
+            with driven(driver := loop_driver() if choosing else None):
                 variant, extra = trace_variant(request)
+            if driver is not None:
+                variant.loops = driver.told(variant.loops)
             if eager:
                 variant.plan = self.make_plan(variant.traced)
             else:

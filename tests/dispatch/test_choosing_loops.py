@@ -298,6 +298,14 @@ def test_explain_says_why_a_loop_does_not_choose(monkeypatch):
     assert what.endswith(f"traced again where its branches differ: {REFUSED[counts]}")
 
 
+def test_explain_says_what_keeps_the_source_of_a_loop(monkeypatch):
+    counted(monkeypatch, choosing=True)
+    run = fdiff.jit(appends)
+    run(POINTS[0])
+    [(_, what)] = fdiff.explain(run, POINTS[0]).loops
+    assert what.endswith("by its source: a call whose result is dropped")
+
+
 def test_numbers_of_python_are_numbers_behind_the_loop(monkeypatch):
     counted(monkeypatch)
     run = fdiff.jit(returns_a_number)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CodeType, FunctionType
+from typing import Any, Protocol
 
 from ...process.forking import late
 
-Driver = Callable[..., object]
+
+class Driver(Protocol):
+    """What loops ask; `sources` say why the source of others does not let them, by place."""
+
+    sources: dict[str, str]
+
+    def __call__(self, *args: Any) -> object: ...
+
+
 # What loops ask first in the trace under way.
 _driver: ContextVar[Driver | None] = ContextVar("_driver", default=None)
 with_loop_functions = late("loop_functions", __package__, "with_loop_functions")

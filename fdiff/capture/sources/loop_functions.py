@@ -57,7 +57,7 @@ def with_loop_functions(fn: FunctionType, driver: Driver) -> CodeType | None:
     if whole is None or any(map(_looks, ast.walk(whole.function))):
         return None
     tree = deepcopy(whole.function)
-    rewriting = _Rewriting(tree, Scope(fn))
+    rewriting = _Rewriting(tree, Scope(fn), driver)
     tree.body = rewriting.block(tree.body)
     if not rewriting.loops:
         return None
@@ -88,8 +88,8 @@ def _with_objects(code: CodeType, objects: dict[str, object]) -> CodeType:
 class _Rewriting:
     """The rewriting of the loops of one function; `loops` are their variables, by constant."""
 
-    def __init__(self, tree: ast.FunctionDef, scope: Scope) -> None:
-        self.tree, self.scope = tree, scope
+    def __init__(self, tree: ast.FunctionDef, scope: Scope, driver: Driver) -> None:
+        self.tree, self.scope, self.driver = tree, scope, driver
         self.loops: dict[str, object] = {}
 
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -99,7 +99,9 @@ class _Rewriting:
             if isinstance(statement, ast.For):
                 try:
                     new += self._loop(statement)
-                except EffectError:
+                except EffectError as refusal:
+                    place = f"{self.scope.code.co_filename}:{statement.lineno}"
+                    self.driver.sources[place] = str(refusal)
                     statement.body = self.block(statement.body)
                     new.append(statement)
                 continue

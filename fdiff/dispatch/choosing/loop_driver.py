@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import CodeType
 
 from ...capture.sources.loop_functions import LoopNames
 from ...foreign_errors import environment_value
@@ -11,8 +10,9 @@ from ...ops.entrywise.kink_marks import kink_search
 from ...trace import Trace
 from ...trace.looping.call_log import CallLog
 from ...trace.looping.periods import loop_behind
+from ...trace.recorder import Loops
 from ...trace.trace_stack import stack
-from ...user_lines import user_line
+from ...user_lines import numbered, user_line
 from .answers import Answers, Cells, value_of
 from .surroundings import Surroundings
 from .variables import RefusedLoopError, Variable, cells_of, check_cells
@@ -24,11 +24,25 @@ PASSES = 4  # through all ways, until types are settled
 
 
 class Driver:
-    """What the loops of one run ask first; `refusals` say by place why Python runs them."""
+    """What the loops of one run ask first; `refusals` say by place why Python runs them.
+
+    `sources` say why the sources of others do not let them ask.
+    """
 
     def __init__(self) -> None:
         self.visits: dict[str, int] = {}
         self.refusals: dict[str, str] = {}
+        self.sources: dict[str, str] = {}
+
+    def told(self, loops: Loops) -> Loops:
+        """What is told of loops, with what keeps those from choosing that branch."""
+        told = []
+        for line, times, trips, calls, reason in loops:
+            name, number = numbered(line)
+            source = self.sources.get(f"{name}:{number}") if reason else None
+            why = f"; more may follow from its branches, by its source: {source}" if source else ""
+            told.append((line, times, trips, calls, reason + why))
+        return (*told,)
 
     def __call__(
         self, rows: object, names: LoopNames, body: Callable[..., Cells], cells: Cells
@@ -49,9 +63,9 @@ class Driver:
         except RefusedLoopError as refusal:
             self.refusals[place] = str(refusal)
             line = user_line() if str(refusal) != UNBRANCHED else None
-            if isinstance(trace.calls, CallLog) and line and isinstance(line[0], CodeType):
+            if isinstance(trace.calls, CallLog) and line is not None:
                 why = f"traced again where its branches differ: {refusal}"
-                trace.calls.refusals[loop_behind(line[0], line[1])] = why
+                trace.calls.refusals[loop_behind(line)] = why
             return None
 
 

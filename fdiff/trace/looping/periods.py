@@ -198,8 +198,11 @@ def loops_around(code: CodeType, at: int) -> list[int]:
     return [start for start, end in _loops_of(code) if start <= at <= end]
 
 
-def loop_behind(code: CodeType, at: int) -> Line:
+def loop_behind(line: Line) -> Line:
     """Where the first loop begins behind an instruction; its own place if there is none."""
+    code, at = line
+    if isinstance(code, str):
+        return line
     return code, min([start for start, _ in _loops_of(code) if start > at], default=at)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from ...arraytype import ArrayType
-from ..recorder import Handle
 from ..traced_array import TracedArray
 from .call_gates import entries
 from .checked_trips import MISMATCH
@@ -23,7 +22,7 @@ class TailLink(LateView):
 
     __slots__ = ()
 
-    def settle(self, handle: Handle) -> None:
+    def settle(self, handle: Any) -> None:
         log = self.frame.log
         log.leave(self.frame)
         if handle.link is self:
