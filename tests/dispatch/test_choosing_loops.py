@@ -289,6 +289,18 @@ def test_loops_with_other_effects_are_left_to_python(f, monkeypatch):
     assert reasons == ({REFUSED[f]} if REFUSED[f] else set())
 
 
+@pytest.mark.parametrize("error", [AssertionError, KeyboardInterrupt, MemoryError, ValueError])
+def test_defects_and_interrupts_are_no_refusals(error, monkeypatch):
+    counted(monkeypatch, choosing=True)
+
+    def enter(*_):
+        raise error
+
+    monkeypatch.setattr(loop_driver, "_enter", enter)
+    with pytest.raises(error):
+        fdiff.jit(threshold)(POINTS[0])
+
+
 def test_explain_says_why_a_loop_does_not_choose(monkeypatch):
     counted(monkeypatch, choosing=True)
     run = fdiff.jit(counts)
