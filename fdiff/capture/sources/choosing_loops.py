@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from ...process.forking import late
 
 
-class Driver(Protocol):
+class LoopDriver(Protocol):
     """What loops ask; `sources` say why the source of others does not let them, by place."""
 
     sources: dict[str, str]
@@ -20,12 +20,12 @@ class Driver(Protocol):
 
 
 # What loops ask first in the trace under way.
-_driver: ContextVar[Driver | None] = ContextVar("_driver", default=None)
+_driver: ContextVar[LoopDriver | None] = ContextVar("_driver", default=None)
 with_loop_functions = late("loop_functions", __package__, "with_loop_functions")
 
 
 @contextmanager
-def driven(driver: Driver | None) -> Generator[None]:
+def driven(driver: LoopDriver | None) -> Generator[None]:
     """Let loops of functions that are traced ask a driver first; None leaves them as they are."""
     if driver is None:
         yield

@@ -22,7 +22,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from ...bounded_cache import keep
-from .choosing_loops import Driver
+from .choosing_loops import LoopDriver
 from .definitions import Definition, compiled, definition
 from .source_effects import EffectError, Scope, check
 
@@ -47,7 +47,7 @@ class LoopNames(NamedTuple):
     stored: frozenset[str]
 
 
-def with_loop_functions(fn: FunctionType, driver: Driver) -> CodeType | None:
+def with_loop_functions(fn: FunctionType, driver: LoopDriver) -> CodeType | None:
     """The code of a function whose loops that branch ask a driver first; None if it has none."""
     code = fn.__code__
     if code in _definitions:
@@ -88,7 +88,7 @@ def _with_objects(code: CodeType, objects: dict[str, object]) -> CodeType:
 class _Rewriting:
     """The rewriting of the loops of one function; `loops` are their variables, by constant."""
 
-    def __init__(self, tree: ast.FunctionDef, scope: Scope, driver: Driver) -> None:
+    def __init__(self, tree: ast.FunctionDef, scope: Scope, driver: LoopDriver) -> None:
         self.tree, self.scope, self.driver = tree, scope, driver
         self.loops: dict[str, object] = {}
 
