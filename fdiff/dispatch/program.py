@@ -258,7 +258,8 @@ class Program:
             with driven(driver := loop_driver() if choosing else None):
                 variant, extra = trace_variant(request)
             if driver is not None:
-                variant.loops = driver.told(variant.loops)
+                loops = driver.told(variant.traced.loops)
+                variant.traced = variant.traced._replace(loops=loops)
             if eager:
                 variant.plan = self.make_plan(variant.traced)
             else:
