@@ -39,7 +39,7 @@ LSTM, NJIT, EULER = "ADBench LSTM, c1024", "@njit, 100,000", "Euler steps, 1,000
 CALLS = "calls"
 TARGETS = (
     Target(LORENZ, "first", runs(8, 0.3)),
-    Target(LORENZ, "steady", lambda _, found: found["adjoint"]["by hand"]),
+    Target(LORENZ, "steady", lambda _, figures: figures["adjoint"]["by hand"]),
     Target(KALMAN, "first", runs(5, 0.6)),
     Target(KALMAN, "memory", fixed(20e6)),
     Target(KALMAN, "second", fixed(0.3)),
@@ -61,16 +61,16 @@ TARGETS = (
 HEAD = ["", "measured", "wanted", "measured / wanted", "measured / plain run"]
 
 
-def rows(found: Found, simulators: list[str]) -> list[list[str]]:
+def rows(figures: Found, simulators: list[str]) -> list[list[str]]:
     """The table of what has been measured; of each simulator the first gradient."""
     table = []
     for program, figure, wanted in (
         *TARGETS,
         *(Target(name, "first", runs(10, 1.0)) for name in simulators),
     ):
-        own = found.get(program, {})
+        own = figures.get(program, {})
         if figure in own:
-            value, most = own[figure], wanted(own, found)
+            value, most = own[figure], wanted(own, figures)
             shown = size if figure == "memory" else duration
             plain = own.get("plain") if figure != "memory" else None
             table.append(

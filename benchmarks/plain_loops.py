@@ -179,33 +179,33 @@ def measured(name: str) -> dict[str, float]:
         fdiff.grad(lambda x: lorenz(x, 8))(POINT)
     f, *point = simulator(name) if name in SIMULATORS else CASES[name]()
     args, argnum = point if len(point) > 1 else (point, 0)
-    found = {"plain": min(timed(lambda: f(*copies(args))) for _ in range(3))}
+    figures = {"plain": min(timed(lambda: f(*copies(args))) for _ in range(3))}
     before = memory()
     gradient = fdiff.value_and_grad(f, argnums=argnum)
     call, x = lambda _: gradient(*copies(args)), args[0]
-    found["first"] = timed(lambda: call(x))
+    figures["first"] = timed(lambda: call(x))
     if name in SIMULATORS:
-        return found
-    found["memory"] = memory() - before
-    found["second"] = timed(lambda: call(x))
-    found["to the steady state"] = found["first"] + found["second"]
+        return figures
+    figures["memory"] = memory() - before
+    figures["second"] = timed(lambda: call(x))
+    figures["to the steady state"] = figures["first"] + figures["second"]
     best = steady(lambda: call(x), 0.2)
     begin = time.process_time()
     for _ in range(20):  # until it is compiled
         took = timed(lambda: call(x))
         if took < 1.5 * best:
             break
-    found["to the steady state"] += time.process_time() - begin
-    found["steady"] = steady(lambda: call(x))
+    figures["to the steady state"] += time.process_time() - begin
+    figures["steady"] = steady(lambda: call(x))
     if name in HESSIANS:
         second = fdiff.hessian(f)
-        found["Hessian, first"] = timed(lambda: second(x))
+        figures["Hessian, first"] = timed(lambda: second(x))
         second.compile(x)
-        found["Hessian"] = steady(lambda: second(x))
+        figures["Hessian"] = steady(lambda: second(x))
     if name == EULER:
-        found["Jacobian, first"] = timed(lambda: fdiff.jacobian(euler)(x))
-        found["Hessian, first"] = timed(lambda: fdiff.hessian(f)(x))
-    return found
+        figures["Jacobian, first"] = timed(lambda: fdiff.jacobian(euler)(x))
+        figures["Hessian, first"] = timed(lambda: fdiff.hessian(f)(x))
+    return figures
 
 
 def copies(args: Any) -> list[Any]:
@@ -215,8 +215,8 @@ def copies(args: Any) -> list[Any]:
 
 def medians(way: str, processes: int, *arguments: str) -> dict[str, float]:
     """The median of each figure of several processes."""
-    found = [child(way, *arguments) for _ in range(processes)]
-    return {name: statistics.median([each[name] for each in found]) for name in found[0]}
+    figures = [child(way, *arguments) for _ in range(processes)]
+    return {name: statistics.median([each[name] for each in figures]) for name in figures[0]}
 
 
 def child(way: str, *arguments: str) -> dict[str, float]:
@@ -235,16 +235,16 @@ def programs(names: list[str], ways: list[str], processes: int) -> dict[str, dic
     lines, kept = [], {}
     for name in names:
         for way in ways:
-            found = medians(way, processes, "--case", name)
-            kept[f"{name}, {way}" if way else name] = found
+            figures = medians(way, processes, "--case", name)
+            kept[f"{name}, {way}" if way else name] = figures
             hessian = [
-                duration(found[k]) if k in found else "" for k in ("Hessian, first", "Hessian")
+                duration(figures[k]) if k in figures else "" for k in ("Hessian, first", "Hessian")
             ]
-            later = [duration(found[k]) if k in found else "" for k in ("second", "steady")]
+            later = [duration(figures[k]) if k in figures else "" for k in ("second", "steady")]
             lines.append(
-                [f"{name}, {way}", *(duration(found[k]) for k in ("plain", "first")),
-                 ratio(found["first"] / found["plain"]), *later,
-                 f"{found['memory'] / 1e6:.0f} MB" if "memory" in found else "", *hessian]
+                [f"{name}, {way}", *(duration(figures[k]) for k in ("plain", "first")),
+                 ratio(figures["first"] / figures["plain"]), *later,
+                 f"{figures['memory'] / 1e6:.0f} MB" if "memory" in figures else "", *hessian]
             )  # fmt: skip
             print(lines[-1], flush=True)
     head = ["", "plain", "first", "first / plain", "second", "then", "memory", "Hessian", "then"]
@@ -288,7 +288,7 @@ def straight(x: Any) -> Any:
 def costs() -> dict[str, float]:
     """Seconds of one compared call, and of a trace without loops."""
     x = np.array([0.4, 0.3])
-    found = {}
+    figures = {}
     for name, f, calls in (("of numbers", numbers, 10), ("of anything", arrays, 13)):
         traced, plain = [], []
         for trips in (2_000, 12_000):
@@ -296,11 +296,11 @@ def costs() -> dict[str, float]:
             traced.append(min(timed(lambda g=g: fdiff.make_tape(g, x)) for _ in range(3)))
             plain.append(min(timed(lambda g=g: g(x)) for _ in range(3)))
         each = [(long - short) / (10_000 * calls) for short, long in (traced, plain)]
-        found[name], found[f"{name}, plain"] = each
-    found["trace without loops"] = min(
+        figures[name], figures[f"{name}, plain"] = each
+    figures["trace without loops"] = min(
         timed(lambda: fdiff.make_tape(straight, x)) for _ in range(40)
     )
-    return found
+    return figures
 
 
 def calls(processes: int) -> dict[str, float]:
@@ -350,10 +350,10 @@ def main(arguments: list[str]) -> None:
             if not words or any(word in name for word in words)
         ]
         processes = 1 if "--once" in arguments else PROCESSES
-        found = programs(names, ["", "unroll"] if "--unroll" in arguments else [""], processes)
+        figures = programs(names, ["", "unroll"] if "--unroll" in arguments else [""], processes)
         if not words:
-            found = found | {CALLS: calls(processes), "adjoint": adjoint()}
-            lines = rows(found, SIMULATORS)
+            figures = figures | {CALLS: calls(processes), "adjoint": adjoint()}
+            lines = rows(figures, SIMULATORS)
             print(table(HEAD, lines))
             keep(
                 "plain-loops",

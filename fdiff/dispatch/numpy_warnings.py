@@ -66,8 +66,9 @@ def warn_after_hint(
             inspected.inspector = inspected.inspector or inspector_of(variant.traced.tape)
             warned: list[Noted] = warned_of(inspected.inspector, arrays)
             doubts.false = 0 if warned else doubts.false + 1
+            slow = long and not _sets_states(variant)
             # A second call might find its world changed, or change it.
-            if not warned or long or not variant.conditions.cacheable or variant.repeats:
+            if not warned or slow or not variant.conditions.cacheable or variant.repeats:
                 _warn_all(warned)
                 return
     _call_plainly(program, f, arguments)
@@ -122,7 +123,7 @@ def _would_reach_user(doubts: Doubts, variant: Variant) -> bool:
     """Whether a warning or an error would reach the user, under his filters and `errstate`."""
     rare = doubts.rare()
     modes = {mode for kind, mode in np.geterr().items() if kind in KINDS}
-    if modes - {"ignore", "warn"} or _is_strict(variant):
+    if modes - {"ignore", "warn"} or _sets_states(variant, _STRICT):
         doubts.state = None
         return True
     doubts.state = error_state()
@@ -145,14 +146,14 @@ def _action() -> str:
     return str(warnings.defaultaction)  # type: ignore[attr-defined] - stubs leave it out
 
 
-def _is_strict(variant: Variant) -> bool:
-    """Whether the function itself sets `numpy.errstate` to more than warnings."""
+def _sets_states(variant: Variant, modes: Sequence[str] | None = None) -> bool:
+    """Whether the function itself sets `numpy.errstate`, to one of some modes."""
     codes = [getattr(g, "__code__", g) for g, _ in variant.conditions.inner]
     while codes:
         code = codes.pop()
         if isinstance(code, CodeType):
             names = any(name in code.co_names for name in _STATES)
-            if names and any(mode in code.co_consts for mode in _STRICT):
+            if names and (modes is None or any(mode in code.co_consts for mode in modes)):
                 return True
             codes += [c for c in code.co_consts if hasattr(c, "co_names")]
     return False

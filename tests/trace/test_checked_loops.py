@@ -226,6 +226,15 @@ def stores_in_rows_and_columns(x):
     return np.sum(u * u)
 
 
+def a_queue_beside_rows_by_remainders(x):
+    """Places that are a table in one trip of an inner loop and a counter in the next."""
+    table, queue = np.zeros((4, 3)), [x[0] * x[1], x[2], 0.25]
+    table[:] = 0.2 * x
+    for k in range(22):
+        queue.append(queue.pop(0) * 0.9 + 0.1 * np.tanh(x[2] + table[k % 4, k % 3]))
+    return np.sum(queue[0] * queue[-1] + queue[1])
+
+
 PROGRAMS = [
     in_place, a_row_in_place, a_view_kept, a_view_of_the_trip_before,
     work_array_changed_outside_of_the_trace, out_of_range_is_caught, several_results,
@@ -234,6 +243,7 @@ PROGRAMS = [
     signs_of_nan, another_byte_order, positions_out_of_range_are_caught,
     positions_out_of_range_are_caught_at_once, added_out_of_range, gradients_off_in_one_trip,
     rows_viewed_before_the_stores, row_copied_in_its_array, stores_in_rows_and_columns,
+    a_queue_beside_rows_by_remainders,
 ]  # fmt: skip
 
 

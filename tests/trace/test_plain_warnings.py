@@ -442,13 +442,13 @@ NODES = (
 
 @pytest.mark.parametrize("f", NODES)
 def test_loops_and_branches_warn_as_plain_code_does(f):
-    found = dict.fromkeys(recorded(f, np.array(1.5)))
-    assert bool(found) == (f is not slope)
+    expected = dict.fromkeys(recorded(f, np.array(1.5)))
+    assert bool(expected) == (f is not slope)
     for operator in (fdiff.jit, fdiff.grad):
         call = operator(f)
         for _ in range(3):
-            assert dict.fromkeys(recorded(call, np.array(1.5))) == found
-    if found:
+            assert dict.fromkeys(recorded(call, np.array(1.5))) == expected
+    if expected:
         with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="encountered in"):
             call(np.array(1.5))
     with np.errstate(all="ignore"):
@@ -457,11 +457,28 @@ def test_loops_and_branches_warn_as_plain_code_does(f):
 
 def test_loops_of_functions_with_rules_warn():
     """A derivative alone does not compute the value."""
-    found = dict.fromkeys(recorded(ruled, np.array(1.5)))
-    assert found
+    expected = dict.fromkeys(recorded(ruled, np.array(1.5)))
+    assert expected
     for call in (fdiff.jit(lambda x: ruled(x)), fdiff.value_and_grad(lambda x: ruled(x))):
         for _ in range(3):
-            assert dict.fromkeys(recorded(call, np.array(1.5))) == found
+            assert dict.fromkeys(recorded(call, np.array(1.5))) == expected
+
+
+def test_errstate_inside_the_function_silences_its_loops():
+    def ends(x):
+        with np.errstate(all="ignore"):
+            more, step = lambda c: c[1] < 5, lambda c: (np.log(c[0] * 0.0), c[1] + 1)
+            return fdiff.while_loop(more, step, (x, 0))[0]
+
+    def counts(x):
+        with np.errstate(all="ignore"):
+            return fdiff.fori_loop(0, 20, lambda k, c: np.log(c * 0.0), x)
+
+    for f in (ends, counts):
+        for operator in (fdiff.jit, fdiff.grad):
+            call = operator(f)
+            for _ in range(3):
+                assert recorded(call, np.array(1.5)) == []
 
 
 def test_errors_that_a_function_asks_for_come_out_of_its_loops():

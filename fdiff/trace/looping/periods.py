@@ -113,7 +113,7 @@ def period_of(
     """The period that the last calls are, the first of which has number `first`; None if none.
 
     `varying` are values known to vary from earlier trips, by the key of the first call; values of
-    `earlier` periods tell of more, such as ``k // 2``.
+    `earlier` periods tell of more, such as ``k // 2``, where rows of inner loops are written alike.
     """
     p, key = len(calls), calls[0].key
     references, vary = [], []
@@ -127,9 +127,10 @@ def period_of(
         if None in pair_references or _stores_into_rows(new, pair_references):
             return None
         flags = []
+        alike = [period[k].values for period in earlier if period[k].result == new.result]
         for j, (a, b) in enumerate(zip(old.values, new.values, strict=True)):
             equal = same(a, b) and (key, k, j) not in varying
-            equal = equal and not any(_varies(period[k].values[j], b) for period in earlier)
+            equal = equal and not any(_varies(values[j], b) for values in alike)
             if not equal and not may_vary(a, b):
                 return None
             flags.append(not equal)

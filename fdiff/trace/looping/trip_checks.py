@@ -184,8 +184,8 @@ def is_sound(frame: Any) -> bool:
     stored = {id(handles[k]) for k in there}
     if len(stored) < len(there):
         return False
-    known = {*template.stored, *template.views}
-    others = [h for k, h in enumerate(handles) if k not in known and h is not None]
+    replayed = {*template.stored, *template.views}
+    others = [h for k, h in enumerate(handles) if k not in replayed and h is not None]
     others += [h for row in rows for h in row if isinstance(h, TracedArray)]
     return not stored or not any(looks_at(h, stored) for h in others)
 
