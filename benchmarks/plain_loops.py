@@ -236,13 +236,14 @@ def programs(names: list[str], ways: list[str], processes: int) -> dict[str, dic
     for name in names:
         for way in ways:
             figures = medians(way, processes, "--case", name)
-            kept[f"{name}, {way}" if way else name] = figures
+            label = f"{name}, {way}" if way else name
+            kept[label] = figures
             hessian = [
                 duration(figures[k]) if k in figures else "" for k in ("Hessian, first", "Hessian")
             ]
             later = [duration(figures[k]) if k in figures else "" for k in ("second", "steady")]
             lines.append(
-                [f"{name}, {way}", *(duration(figures[k]) for k in ("plain", "first")),
+                [label, *(duration(figures[k]) for k in ("plain", "first")),
                  ratio(figures["first"] / figures["plain"]), *later,
                  f"{figures['memory'] / 1e6:.0f} MB" if "memory" in figures else "", *hessian]
             )  # fmt: skip
