@@ -104,7 +104,8 @@ def noting(read: Callable[_P, _Value]) -> Callable[_P, _Value]:
         try:
             return read(*args, **keywords)
         except AttributeError as error:
-            _pending[get_ident()] = error
+            if args and hasattr(type(args[0]), "__getattr__"):  # or nobody would ask for it
+                _pending[get_ident()] = error
             raise
 
     return update_wrapper(uninterrupted_entry(getter), read, updated=())

@@ -239,6 +239,23 @@ def ring(*_):
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no alarms")
+def test_a_getter_without_getattr_leaves_no_error_behind():
+    class Node:
+        @property
+        @noting
+        def edges(self):
+            return self.missing
+
+    class Array:
+        @telling
+        def __getattr__(self, name):
+            return name
+
+    with pytest.raises(AttributeError, match="missing"):
+        _ = Node().edges
+    assert Array().anything == "anything"
+
+
 @pytest.mark.parametrize("wrap", [hiding, noting])
 def test_no_handler_runs_at_the_entry_of_a_getter(wrap):
     """A loop of reads alone, in which most alarms came at the entry of the getter."""
