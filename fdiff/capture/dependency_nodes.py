@@ -72,7 +72,7 @@ class Array(WriteTarget):
         if dtype != self.dtype or value.shape != self.shape:
             return False
         walk.arrays[self.slot] = value
-        walk.known.append((value, self.shape, dtype))
+        walk.layouts.append((value, self.shape, dtype))
         return self.stands_for(value, walk)
 
 

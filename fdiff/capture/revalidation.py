@@ -60,7 +60,7 @@ def contents(entries: tuple[tuple[Collection[object], tuple[object, ...]], ...])
     return True
 
 
-def known(entries: tuple[tuple[np.ndarray, tuple[int, ...], np.dtype], ...]) -> bool:
+def layouts(entries: tuple[tuple[np.ndarray, tuple[int, ...], np.dtype], ...]) -> bool:
     for array, shape, dtype in entries:
         if array.dtype is not dtype or array.shape != shape:
             return False
@@ -75,14 +75,14 @@ def calls(entries: tuple[tuple[Call, object], ...]) -> bool:
     return all(function(*args, **keys) is result for (function, args, keys), result in entries)
 
 
-BY_IDENTITY = frozenset((objects, items, names, attributes, contents, known))
+BY_IDENTITY = frozenset((objects, items, names, attributes, contents, layouts))
 
 
 class Revalidation:
     """One pass over all reads: the arrays that it met, by slot, and the visited places."""
 
     __slots__ = (
-        "arrays", "attributes", "calls", "codes", "contents", "data", "items", "known", "names",
+        "arrays", "attributes", "calls", "codes", "contents", "data", "items", "layouts", "names",
         "nodes", "objects", "seen", "targets",
     )  # fmt: skip
 
@@ -95,7 +95,7 @@ class Revalidation:
         self.data: list[Callable[[], bool]] = []
         self.objects: list[tuple[object, type, object]] = []
         self.names: list[tuple[Mapping[str, object], tuple[str, ...]]] = []
-        self.known: list[tuple[np.ndarray, tuple[int, ...], np.dtype]] = []
+        self.layouts: list[tuple[np.ndarray, tuple[int, ...], np.dtype]] = []
         self.calls: list[tuple[Call, object]] = []
         self.seen: set[tuple[int, int]] = set()
         self.targets: dict[int, object] = {}  # objects that the run writes to, by id of the node
@@ -118,7 +118,7 @@ class Revalidation:
         """Where it looked other than in mappings and at code."""
         kinds = (
             (objects, self.objects), (names, self.names), (attributes, self.attributes),
-            (contents, self.contents), (known, self.known), (calls, self.calls),
+            (contents, self.contents), (layouts, self.layouts), (calls, self.calls),
             (data, self.data),
         )  # fmt: skip
         return tuple((check, tuple(entries)) for check, entries in kinds if entries)

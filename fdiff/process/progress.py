@@ -64,7 +64,7 @@ class Stage:
 
     __slots__ = (
         "_advanced", "_begin", "_busy", "_frame", "_learned", "_outer", "_places", "_span",
-        "_trips", "_where", "category", "counter", "done", "made", "of", "parts", "seconds",
+        "_trips", "_where", "category", "counter", "done", "nodes", "of", "parts", "seconds",
         "shows_line", "size", "sweeps", "total", "what",
     )  # fmt: skip
 
@@ -74,7 +74,7 @@ class Stage:
         of: str = "",
         *,
         size: int = 0,
-        made: Sized = (),
+        nodes: Sized = (),
         seconds: float = 0.0,
         sweeps: float = 0.0,
         total: int = 0,
@@ -84,7 +84,7 @@ class Stage:
         category: str = observation.COMPILE,
     ) -> None:
         self.category = category
-        self.what, self.of, self.size, self.made = what, of, size, made
+        self.what, self.of, self.size, self.nodes = what, of, size, nodes
         self.seconds, self.sweeps, self.shows_line = seconds, sweeps, shows_line
         if counter is not None:
             total, parts = length_hint(counter), "operations"
@@ -126,7 +126,7 @@ class Stage:
 
     def __exit__(self, *_: object) -> None:
         if self._span is not None:
-            if size := self.size or len(self.made):
+            if size := self.size or len(self.nodes):
                 self._span.args["operations"] = size
             self._span.close()
             self._span = None
@@ -216,8 +216,8 @@ class Stage:
         elif named.total:
             done = named._count()
             count, fraction = f"{done:,} of {named.total:,} {named.parts}", done / named.total
-        elif made := next((len(stage.made) for stage in inner if stage.made), 0):
-            count = f"{made:,} operations so far"
+        elif operations := next((len(stage.nodes) for stage in inner if stage.nodes), 0):
+            count = f"{operations:,} operations so far"
         elif size := next((stage.size for stage in inner if stage.size), 0):
             count = f"{size:,} operations"
         return report_of(

@@ -164,7 +164,7 @@ def _stage(trace: Trace) -> AbstractContextManager[None]:
     if trace.eager:  # its time is the time of the user's code
         return nullcontext()
     nodes = trace.builder.nodes
-    return Stage("tracing", trace.call, made=nodes, shows_line=True, category=TRACE)
+    return Stage("tracing", trace.call, nodes=nodes, shows_line=True, category=TRACE)
 
 
 def private(f: Callable[..., object]) -> Callable[..., object]:

@@ -27,7 +27,7 @@ def batch(
     Nodes that depend on no mapped input are computed once. Each output carries the leading axis,
     broadcast if need be, unless ``spread`` says otherwise for it. The tape is simplified.
     """
-    with SimplifyingTrace("vmap") as trace, Stage(made=trace.builder.nodes):
+    with SimplifyingTrace("vmap") as trace, Stage(nodes=trace.builder.nodes):
         types = [
             ArrayType((size, *t.shape), t.dtype) if on else t
             for t, on in zip(tape.input_types, mapped, strict=True)

@@ -71,9 +71,9 @@ class CustomRule(CallRule):
         self._plain: Tape | None = None
         self._wide: dict[tuple[Bits, int], CustomRule] = {}
 
-    def fill(self, forward: Tape, given: Tape, value: Tape | None = None) -> CustomRule:
+    def fill(self, forward: Tape, derivative: Tape, value: Tape | None = None) -> CustomRule:
         """Take the tapes; the tapes of a recursive rule come with a `value` without itself."""
-        self.forward, self.given, self.recursive = forward, given, value is not None
+        self.forward, self.given, self.recursive = forward, derivative, value is not None
         self._plain = value
         for derived in ("value", "run", "pull", "push"):  # of the tapes before
             self.__dict__.pop(derived, None)

@@ -167,7 +167,7 @@ def _over_unit_seeds(
     chunked: bool,
 ) -> Tape:
     """A tape batched over unit seeds shaped like `source`, its outputs made blocks; simplified."""
-    with SimplifyingTrace("jacobian") as trace, Stage(made=trace.builder.nodes):
+    with SimplifyingTrace("jacobian") as trace, Stage(nodes=trace.builder.nodes):
         inputs = [trace.input(t).node for t in tape.input_types]
         first: TracedArray | int = trace.input(ArrayType((), INT)) if chunked else 0
         seeds = unit_seeds(ArrayType(source.shape, real_dtype(source.dtype)), first, size)

@@ -21,7 +21,7 @@ def jvp(tape: Tape, wrt: Sequence[int]) -> Tape:
     the tape's (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008, section 3.1).
     """
     tape = opened(tape, wrt)
-    with SimplifyingTrace("jvp") as trace, Stage(made=trace.builder.nodes):
+    with SimplifyingTrace("jvp") as trace, Stage(nodes=trace.builder.nodes):
         sweep = _ForwardSweep(tape, trace, [tape.inputs[k] for k in wrt])
         sweep.run()
         results = [sweep.values[o] for o in tape.outputs]

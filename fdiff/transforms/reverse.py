@@ -50,7 +50,7 @@ def vjp(
     """
     outputs = range(len(tape.outputs)) if of is None else of
     tape = opened_loops(opened(tape, wrt), wrt, outputs, masked_vjp)
-    with SimplifyingTrace("vjp") as trace, Stage(made=trace.builder.nodes):
+    with SimplifyingTrace("vjp") as trace, Stage(nodes=trace.builder.nodes):
         sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt])
         remaining = iter(seeds or ())
         for o in [tape.outputs[k] for k in outputs]:

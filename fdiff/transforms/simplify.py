@@ -225,7 +225,7 @@ class SimplifyingTrace(Trace):
 def simplify(tape: Tape) -> Tape:
     """The same program after one pass of the rewrites and removal of dead nodes."""
     builder = Simplifier()
-    with Stage(made=builder.nodes):
+    with Stage(nodes=builder.nodes):
         ids = builder.replay(tape)
         return builder.finish([ids[o] for o in tape.outputs])
 

@@ -356,7 +356,7 @@ def test_a_terminal_shows_one_line_and_is_blank_in_the_end(screen):
         with Stage("compiling", size=11813, seconds=100.0):
             screen.wait("fdiff: compiling grad(model), 11,813 operations: 1 of about 100 s")
         nodes = [0] * 1234
-        with Stage("tracing", made=nodes, shows_line=True):
+        with Stage("tracing", nodes=nodes, shows_line=True):
             screen.wait("fdiff: tracing grad(model), 1,234 operations so far, at test_progress.py:")
         assert len(screen.rows()) == 1
         assert screen.rows()[0].endswith("Ctrl-C stops.")

@@ -117,7 +117,7 @@ def texts():
 
 
 GENERIC = {"found", "given", "made", "known", "one"}
-MOST_GENERIC = 40
+MOST_GENERIC = 15
 
 
 def test_names_of_values_say_what_the_values_are():

@@ -80,9 +80,9 @@ class DensePlan(OperatorPlan):
         chunks = [block.count for block in blocks]
         if derivative.traced.device == CPU or size is not None:  # the budget is the host's
             chunks = [block.chunk(size, derivative.asked.budget) for block in blocks]
-        one = OneSweep(derivative, eager)
+        sweep = OneSweep(derivative, eager)
         chunked = any(c < b.count for c, b in zip(chunks, blocks, strict=True))
-        self.sweeps = ChunkedSweeps(derivative, chunks, one) if chunked else one
+        self.sweeps = ChunkedSweeps(derivative, chunks, sweep) if chunked else sweep
         self.guards = not chunked
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
@@ -128,13 +128,13 @@ def hessian_plan(traced: Traced, mode: str, chunk_size: int | None) -> DensePlan
     It is computed forward over reverse. The one of several outputs is never taken from terms, and
     of an eager trace its tape is taken.
     """
-    ins, one = traced.wrt_types, gives_one_element(traced)
-    if one and traced.eager is not None:
+    ins, scalar = traced.wrt_types, gives_one_element(traced)
+    if scalar and traced.eager is not None:
         asked = dense_blocks(ins, ins, mode, "forward", chunk_size)
         eager = EagerStep(partial(hessian_values, traced, asked))
         return DensePlan(DenseDerivative(traced, asked, order=2), nested_hessian(traced), eager)
     slopes = traced._replace(tape=gradient_tape(traced), eager=None)
-    outs = ins if one else slopes.tape.output_types
+    outs = ins if scalar else slopes.tape.output_types
     asked = dense_blocks(outs, ins, mode, "forward", chunk_size)
-    finish = nested_hessian(traced) if one else nested_hessians(traced)
-    return DensePlan(DenseDerivative(slopes, asked, traced, order=2), finish, None, by_terms=one)
+    finish = nested_hessian(traced) if scalar else nested_hessians(traced)
+    return DensePlan(DenseDerivative(slopes, asked, traced, order=2), finish, None, by_terms=scalar)

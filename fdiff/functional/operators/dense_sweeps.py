@@ -215,20 +215,20 @@ class ChunkedSweeps:
     """As many seeds at a time as the memory budget allows, or as `chunk_size` says.
 
     `chunks` are the numbers of seeds at a time, one for each of the seeded blocks. In a trace it is
-    `one`, the sweep of all seeds, that is recorded.
+    `whole`, the sweep of all seeds, that is recorded.
     """
 
     chunked = True
 
-    def __init__(self, derivative: DenseDerivative, chunks: Sequence[int], one: OneSweep) -> None:
-        self.derivative, self.chunks, self._one = derivative, chunks, one
+    def __init__(self, derivative: DenseDerivative, chunks: Sequence[int], whole: OneSweep) -> None:
+        self.derivative, self.chunks, self._whole = derivative, chunks, whole
         self.spent = 0.0  # seconds that chunks took
         self._together: PlanStep | None = None
 
     def blocks(self, arrays: Arrays, run: Run) -> Sequence[object]:
         """Every block."""
         if run is replay:
-            return self._one.blocks(arrays, run)
+            return self._whole.blocks(arrays, run)
         if isinstance(run, Inspection):
             return self._in_chunks(arrays, run)
         derivative = self.derivative

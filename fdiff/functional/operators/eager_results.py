@@ -32,8 +32,8 @@ def output_values(traced: Traced, arrays: Arrays, count: int | None = None) -> l
 def gradient_values(traced: Traced, arrays: Arrays, *, count: int) -> list[np.ndarray]:
     """The first `count` outputs, then the gradient of the first one: one reverse sweep."""
     type_ = traced.tape.output_types[0]
-    one = np.ones(type_.shape, type_.dtype)[()]
-    slopes = pull_values(_trace(traced), {traced.tape.outputs[0]: one}, _inputs(traced))
+    seed = np.ones(type_.shape, type_.dtype)[()]
+    slopes = pull_values(_trace(traced), {traced.tape.outputs[0]: seed}, _inputs(traced))
     return [*output_values(traced, arrays, count), *_settled(slopes, traced.wrt_types)]
 
 

@@ -16,8 +16,8 @@ _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 class DtypeInference:
     """The dtypes of names, None where unknown, and of expressions of them."""
 
-    def __init__(self, known: dict[str, str]) -> None:
-        self.known: dict[str, str | None] = dict(known)
+    def __init__(self, dtypes: dict[str, str]) -> None:
+        self.dtypes: dict[str, str | None] = dict(dtypes)
 
     def of(self, text: str, operands: Sequence[str]) -> str | None:
         """The dtype of an expression of these operands; None if it is a number without a dtype."""
@@ -28,7 +28,7 @@ class DtypeInference:
         if isinstance(node, ast.Name):
             name = names.get(node.id, node.id)
             if name.isidentifier() and not iskeyword(name):
-                return self.known.get(name) or _table(name)
+                return self.dtypes.get(name) or _table(name)
             return self._kind(_parsed(name, 0), {})  # an operand may be a literal
         handler = _HANDLERS.get(type(node))
         return None if handler is None else handler(self, node, names)

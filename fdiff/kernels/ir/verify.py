@@ -75,7 +75,7 @@ class Checks:
         table = [op for op in graph.ops if op.kind is Kind.VALUE and op.text[0] in "mf"]
         numbers |= {op.text: op.dtype for op in table}
         self.kinds = DtypeInference(numbers)
-        self.names = {*self.kinds.known, *_parameters(graph)}  # what can be read here
+        self.names = {*self.kinds.dtypes, *_parameters(graph)}  # what can be read here
         self.declared = dict(program.locals)
 
     def law(self, holds: bool, fault: str, *values: object) -> None:  # noqa: FBT001 - private
@@ -105,11 +105,11 @@ class Checks:
 
     def _of_kind(self, name: str, kind: str | None) -> None:
         """Check that a local has its declared dtype, and that a name has one dtype in all loops."""
-        before = self.kinds.known.get(name)
+        before = self.kinds.dtypes.get(name)
         self.law(
             None in (kind, before) or kind == before, "{} is {}, {} before", name, kind, before
         )
-        self.kinds.known[name] = kind or before
+        self.kinds.dtypes[name] = kind or before
         declared = self.declared.get(name)
         agree = kind is None or declared is None or kind == declared
         self.law(agree, "{} is {}, and declared as {}", name, kind, declared)
@@ -167,7 +167,7 @@ class Checks:
         for out in self.program.outputs:
             if out.scalar:
                 self._read(out.scalar)
-                kind = self.kinds.known.get(out.scalar)
+                kind = self.kinds.dtypes.get(out.scalar)
                 agree = kind is None or kind == out.dtype
                 self.law(agree, "{} is {}, and {} {}", out.scalar, kind, out.name, out.dtype)
             else:
@@ -312,7 +312,7 @@ class _InNest:
         if kind.accumulates:
             checks._read(target)
             if kind is StatementKind.ACCUMULATE:
-                before = checks.kinds.known.get(target)
+                before = checks.kinds.dtypes.get(target)
                 after = checks.kinds.of(text, (target, *operands))
                 agree = None in (before, after) or before == after
                 checks.law(agree, "{} is {}, and {} is added up", target, before, after)

@@ -106,9 +106,9 @@ def _singular_products(s: np.ndarray) -> np.ndarray:
     """Products of all singular values except numbers i and j, at ``[i, j]``; 0 on the diagonal."""
     n = s.shape[-1]
     kept = np.where(np.eye(n, dtype=bool), 1.0, s[..., None, :])
-    one = np.ones((*kept.shape[:-1], 1))
-    before = np.concatenate([one, np.cumprod(kept, axis=-1)[..., :-1]], axis=-1)
-    after = np.concatenate([np.cumprod(kept[..., ::-1], axis=-1)[..., -2::-1], one], axis=-1)
+    ones = np.ones((*kept.shape[:-1], 1))
+    before = np.concatenate([ones, np.cumprod(kept, axis=-1)[..., :-1]], axis=-1)
+    after = np.concatenate([np.cumprod(kept[..., ::-1], axis=-1)[..., -2::-1], ones], axis=-1)
     return before * after * (1.0 - np.eye(n))
 
 

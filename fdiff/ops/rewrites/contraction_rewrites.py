@@ -16,9 +16,9 @@ def _is_identity(b: Builder, i: int) -> bool:
     node, shape = b.nodes[i], b.type(i).shape
     if node.primitive.name != "where" or len(shape) != 2 or shape[0] != shape[1]:
         return False
-    test, one, zero = node.args
+    test, inside, outside = node.args
     hit = node_if(b, test, "equal")
-    if hit is None or (repeated_number(b, one), repeated_number(b, zero)) != (1.0, 0.0):
+    if hit is None or (repeated_number(b, inside), repeated_number(b, outside)) != (1.0, 0.0):
         return False
     rows, columns = (b.nodes[a] for a in hit.args)
     if rows.primitive.name != "reshape" or rows.type.shape != (shape[0], 1):

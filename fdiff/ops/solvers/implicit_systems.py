@@ -62,12 +62,12 @@ def sparse_system(body: TracedFunction, extras: Sequence[np.ndarray]) -> SparseS
 
 
 def _sparse_system(body: TracedFunction, extras: Sequence[np.ndarray], n: int) -> SparseSystem | None:
-    def known(k: int) -> Callable[[], np.ndarray]:
+    def constant(k: int) -> Callable[[], np.ndarray]:
         return lambda: np.asarray(extras[k])
 
     asked = Asked((0,), types=(ArrayType((n, n), F8),))
     try:
-        structure = sparse_tape(choose(body.tape, (1,)), asked, [None, *map(known, range(len(extras)))])
+        structure = sparse_tape(choose(body.tape, (1,)), asked, [None, *map(constant, range(len(extras)))])
     except (StructureError, NotImplementedError):
         return None
     (block,) = structure.blocks

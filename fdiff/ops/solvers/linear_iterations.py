@@ -175,7 +175,7 @@ for _name in ("bicg", "bicgstab", "cg", "cgs", "gcrotmk", "gmres", "lgmres", "mi
 def _samples(*, exact: bool, **params: object) -> tuple[Sample, ...]:
     """Systems of one column, with a start; or close to one of a known solution, and this."""
 
-    def made(sample: Sample, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    def system(sample: Sample, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
         data, *where, b = sample.make(np.random.default_rng(0) if exact else rng)
         if not exact:
             return data, *where, b[:, :1], np.zeros(len(b))
@@ -184,7 +184,7 @@ def _samples(*, exact: bool, **params: object) -> tuple[Sample, ...]:
         return near, *where, right, x, np.asarray(0)
 
     return tuple(
-        Sample(partial(made, s), {**s.params, "name": "scipy.sparse.linalg.gmres", "site": CallSite("sample", ""), **params})
+        Sample(partial(system, s), {**s.params, "name": "scipy.sparse.linalg.gmres", "site": CallSite("sample", ""), **params})
         for s in matrix_samples(square=True)
     )
 

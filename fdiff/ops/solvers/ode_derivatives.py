@@ -118,10 +118,10 @@ def _steps_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: Solv
     assert model is not None
 
     @cache  # one sweep for all arguments
-    def found() -> list[TracedArray]:
+    def cotangents() -> list[TracedArray]:
         return model.cotangents(floating).spliced([*_model_args(args, outs, call), bars[1]], [])
 
-    return [partial(lambda k: found()[floating.index(k)], k) if k in floating else ZERO for k in range(len(args))]
+    return [partial(lambda k: cotangents()[floating.index(k)], k) if k in floating else ZERO for k in range(len(args))]
 
 
 # --- all other methods: the variational equations -------------------------------------------------

@@ -173,7 +173,7 @@ def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, bo
 
 
 def _sample_params() -> dict[str, object]:
-    body = constant_body(lambda own, given: [np.exp(-given[0] * own[0]) * np.cos(own[0])], number_types(1), [ArrayType((2,), F8)])
+    body = constant_body(lambda own, extras: [np.exp(-extras[0] * own[0]) * np.cos(own[0])], number_types(1), [ArrayType((2,), F8)])
     return {"body": body, "options": (("epsabs", 1e-13), ("epsrel", 1e-13)), "site": CallSite("sample", ""), "mode": "value"}
 
 

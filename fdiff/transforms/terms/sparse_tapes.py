@@ -90,7 +90,7 @@ class BlockDerivation:
         if not linear.outputs:
             return
         frozen, width = FrozenValues(linear, self.known), len(self.asked.wrt)
-        with SimplifyingTrace("jacobian") as trace, Stage(made=trace.builder.nodes):
+        with SimplifyingTrace("jacobian") as trace, Stage(nodes=trace.builder.nodes):
             sweep = self.walk(linear, trace, frozen)
             data: list[object] = []
             places: list[int] = []

@@ -126,8 +126,8 @@ def is_mapped(access: Access) -> bool:
 def _is_own(access: Access, mapped: Dims) -> bool:
     """Whether each thread accesses an entry of its own, or all the same entry."""
     loops = [axis.var for axis in access.index if axis.var >= 0]
-    known = all(
+    direct = all(
         axis == Axis(axis.var) if axis.var >= 0 else dim.isdigit() and axis.start.isdigit()
         for axis, dim in zip(access.index, access.dims, strict=True)
     )
-    return known and loops in ([], list(range(len(mapped))))
+    return direct and loops in ([], list(range(len(mapped))))

@@ -168,14 +168,14 @@ beta_start = special("betaincinv_at_start", _beta_start_slopes, *_SAMPLE, evalua
 
 def _inverse_slopes(a: TracedArray, b: TracedArray, y: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
     """Slopes of the x that solves ``betainc(a, b, x) = y``, or `betaincc` (`sign` -1)."""
-    zero, one = x == 0, x == 1
-    end = zero | one
+    is_zero, is_one = x == 0, x == 1
+    end = is_zero | is_one
     by_a, by_b, by_x = _beta_slopes(a, b, np.where(end, 0.5, x), 1.0)
     below, above = (y, 1.0 - y) if sign > 0 else (1.0 - y, y)
 
     def at_end(i: int, j: int, n: int) -> object:
-        at_one = apply(beta_start, b, a, one, above, i=j, j=i, n=n)
-        return np.where(zero, apply(beta_start, a, b, zero, below, i=i, j=j, n=n), at_one if n else -at_one)
+        at_one = apply(beta_start, b, a, is_one, above, i=j, j=i, n=n)
+        return np.where(is_zero, apply(beta_start, a, b, is_zero, below, i=i, j=j, n=n), at_one if n else -at_one)
 
     return (
         lambda: np.where(end, at_end(1, 0, 0), -by_a() / by_x()),
