@@ -50,7 +50,7 @@ def _kinds(pins: Sequence[Pins]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
         yield revalidation.attributes, tuple([(f, "__code__", code) for f, code in pin.codes])
         yield revalidation.items, pin.items
         for check, places in pin.places:
-            if check is not revalidation.known:
+            if check is not revalidation.layouts:
                 yield check, places
 
 
