@@ -7,12 +7,12 @@ else goes the way of all traced arrays.
 from __future__ import annotations
 
 from functools import lru_cache
-from types import CodeType
 from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import F4, F8, ArrayType
+from ..generated_text import defined
 from ..primitive import PRIMITIVES
 from ..trace.eager.eager_scalars import EagerScalar, Float32, Float64, PythonFloat, Truth
 from ..trace.operation_cache import op_of
@@ -131,19 +131,12 @@ def _install(kind: type[EagerScalar]) -> None:
         _enter(kind, f"__{special}__", name, _COMPARE.format(sign=sign), names)
 
 
-@lru_cache(maxsize=64)
-def _compiled(text: str) -> CodeType:
-    """The code of a text, one for all classes; as a file of fdiff's, which is no user's line."""
-    return compile(text, f"{__file__}:text", "exec")
-
-
 def _enter(kind: type, special: str, name: str, text: str, namespace: dict[str, Any]) -> None:
     """Compile the text of a method and put it into the class."""
     type_ = kind.type
     op = op_of(PRIMITIVES[name], (), ((type_,), (type_,)))
     names = {**namespace, "op": op, "special": special}
-    exec(_compiled(text), names)  # noqa: S102 - our own text
-    setattr(kind, special, names["operate"])
+    setattr(kind, special, defined("operate", text, names))
 
 
 _OPERANDS = (Float64, PythonFloat, Float32, int, float, np.float64, np.float32)

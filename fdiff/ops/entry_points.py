@@ -18,6 +18,7 @@ from types import CodeType, FunctionType, ModuleType
 
 import fdiff.intact_numpy as np
 
+from ..generated_text import defined
 from ..hooks import hooks
 from ..primitive import LAZY_TABLES, REPLACEMENTS, load_tables
 from ..trace.trace_stack import tracing
@@ -126,10 +127,8 @@ def _code(count: int) -> CodeType:
         bound = f"    {' = '.join(names)} = None\n" if names else ""
         kept = f"        ({', '.join(names)},)\n" if names else ""
         text = f"def make():\n{bound}    def call(*args, _entry_point, **kwargs):\n{kept}"
-        scope: dict[str, Callable[[], FunctionType]] = {}
         text += "        return _entry_point.called(args, kwargs)\n    return call\n"
-        exec(compile(text, __file__, "exec"), scope)  # noqa: S102 - the text above
-        _codes[count] = scope["make"]().__code__
+        _codes[count] = defined("make", text, {})().__code__
     return _codes[count]
 
 

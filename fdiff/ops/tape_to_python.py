@@ -7,12 +7,12 @@ a tenth of the time of NumPy's functions. Which operator that is, the record of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
-from types import CodeType
+from functools import partial
 from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ..generated_text import defined
 from ..interpret import stored_once
 from ..tape import CONSTANT, INPUT, ITEM, Tape
 from ..trace.operation_cache import caller
@@ -124,15 +124,3 @@ def maker(tape: Tape, own: int) -> Callable[..., Run]:
     head = [f"def make({', '.join(names[own:])}):", f"    def run({', '.join(names[:own])}):"]
     lines = [*head, *reversed(text.lines), f"        return ({''.join(results)})", "    return run"]
     return defined("make", lines, text.scope)
-
-
-def defined(name: str, lines: Sequence[str], scope: dict[str, Any]) -> Any:
-    """The function `name` that the lines define in a scope."""
-    exec(_code("\n".join(lines)), scope)  # noqa: S102 - our own text
-    return scope[name]
-
-
-@lru_cache(maxsize=1024)
-def _code(text: str) -> CodeType:
-    """The text, compiled once: rules for arrays of other sizes have the same text."""
-    return compile(text, "<string>", "exec")

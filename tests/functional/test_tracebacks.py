@@ -15,6 +15,8 @@ import pytest
 
 import fdiff
 from fdiff.errors import RetraceWarning
+from fdiff.generated_text import defined
+from fdiff.user_lines import is_own
 
 X = np.ones(3)
 PACKAGE = str(Path(fdiff.__file__).parent)
@@ -200,3 +202,12 @@ def test_an_instruction_without_a_line_raises_what_it_raised():
     with pytest.raises(KeyError, match="1") as caught:
         fdiff.grad(f)(np.ones(3))
     assert caught.value.__traceback__ is not None
+
+
+def test_generated_functions_show_their_lines_as_files_of_fdiff():
+    text = "def halve(x):\n    y = x + 1\n    return y / 0\n"
+    with pytest.raises(ZeroDivisionError) as caught:
+        defined("halve", text, {})(2)
+    last = traceback.extract_tb(caught.value.__traceback__)[-1]
+    assert (last.line, last.name, is_own(last.filename)) == ("return y / 0", "halve", True)
+    assert defined("halve", text, {}).__code__ is defined("halve", text.split("\n"), {}).__code__

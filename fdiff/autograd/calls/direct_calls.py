@@ -16,6 +16,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...generated_text import defined
 from ...user_lines import Line, is_internal, user_line
 from ..arrays.array_kinds import ArrayKind, kind_of
 from ..arrays.recorded_array import RecordedArray, Version
@@ -157,8 +158,7 @@ def _maker(
         saved=_tuple(kept),
         counts=_tuple(counts),
     )
-    exec(text, namespace := dict(_NAMES))  # noqa: S102 - our own text
-    return namespace["make"]
+    return defined("make", text, dict(_NAMES))
 
 
 def _tuple(texts: Iterable[str]) -> str:
@@ -196,8 +196,7 @@ def make(kind, what):
         return out
     return call
 """
-    exec(text, namespace := dict(_NAMES))  # noqa: S102 - our own text
-    return namespace["make"]
+    return defined("make", text, dict(_NAMES))
 
 
 def _given(name: str, sort: str, *, wide: bool) -> str:

@@ -19,6 +19,7 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
+from ...generated_text import defined
 from ..dependency_nodes import Array, Attributes
 from ..formatted_texts import MARK, FormattedValue, goes_to, parts
 from ..proxies.object_proxy import slot_dict, slots
@@ -317,8 +318,7 @@ class WriteLog:
         parameters = ", ".join(["result", *outputs])
         lines += [f" def after({parameters}):", *[f"  {line}" for line in after], "  return result"]
         lines += [" return before, after"]
-        exec(compile("\n".join(lines), "<fdiff writes>", "exec"), names)  # noqa: S102 - our own text
-        bind = cast("Callable[..., tuple[Before, After]]", names["bind"])
+        bind: Callable[..., tuple[Before, After]] = defined("bind", lines, names)
         reads = tuple([read for _, read in inputs])
         cells = any(isinstance(n, Attributes) and n.type is CellType for n in self.targets())
         return Effects(

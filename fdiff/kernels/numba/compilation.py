@@ -8,7 +8,6 @@ exception. So machine code needs nothing of Numba when it runs, and may be kept 
 from __future__ import annotations
 
 import ast
-import linecache
 from typing import Any, NamedTuple
 
 import numba
@@ -17,6 +16,7 @@ from numba.core import config
 from numba.core.errors import NumbaError
 
 from ...errors import InputError, TapeError, failure
+from ...generated_text import code_of
 from ..ir.word_table import DTYPES
 from ..kernel_source import elementary_calls
 from ..llvm import machine
@@ -99,7 +99,7 @@ def _object_code(text: str, name: str, signature: _Signature, *, noalias: bool) 
         fact = "Numba compiles nothing where NUMBA_DISABLE_JIT is set."
         raise failure(InputError, "FDIFF_COMPILER=numba", fact, "Unset one of both.")
     space: dict[str, Any] = {"__name__": "fdiff_kernel", **words_of(text)}
-    exec(compile(text, _shown(text), "exec"), space)
+    exec(code_of(text, name), space)
     *others, last = _functions(text)
     for node in others:
         inner = _pipeline(node, kernel=others[-1] if noalias else None)
@@ -151,10 +151,3 @@ def _wrapper(native: str, name: str, signature: _Signature) -> ir.Module:
     else:
         code.ret_void()
     return module
-
-
-def _shown(text: str) -> str:
-    """The name of a file that tracebacks show the lines of a text by."""
-    name = f"<kernel {hash(text):x}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    return name

@@ -12,7 +12,8 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...ops.tape_to_python import Expressions, defined
+from ...generated_text import defined
+from ...ops.tape_to_python import Expressions
 from ...tape import CONSTANT, INPUT
 from ...trace.operation_cache import READS_ENTRY, Op
 from ..rule_templates import pulls

@@ -16,6 +16,7 @@ import numpy as np
 from numba import cuda
 from scipy import special
 
+from ....generated_text import defined
 from ....primitive import PRIMITIVES, load_tables
 from ...ir.word_table import Word, word_of
 from ...llvm.arithmetic import UnknownWordError
@@ -31,8 +32,7 @@ def function_of(kernel: CudaKernel) -> Callable[..., None]:
     """The Python function of a kernel, which warns of nothing, as a GPU does."""
     space: dict[str, Any] = {"cuda": cuda, "np": np, "WARP": WARP, "rt": _RT, "math": _MATH}
     text = kernel.text + _QUIET.format(kernel.name)
-    exec(compile(text, f"<kernel for CUDA {kernel.name}>", "exec"), space)
-    return space["quiet"]
+    return defined("quiet", text, space)
 
 
 # Each thread of the simulator has warnings of its own to switch off.
