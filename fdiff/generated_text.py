@@ -8,8 +8,6 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from .bounded_cache import drop_oldest
-
 _MOST = 2048  # texts whose code and lines are kept
 _codes: dict[str, CodeType] = {}
 
@@ -24,18 +22,16 @@ def defined(name: str, lines: str | Sequence[str], scope: dict[str, Any]) -> Any
 def code_of(text: str, name: str) -> CodeType:
     """The code of a text, compiled once: arrays of other sizes often have the same text.
 
-    The file of the code has the name of the function and the hash of the text. It counts as a file
-    of fdiff (`user_lines.py`), so that none of its lines is taken for the user's.
+    The name of its file counts as one of fdiff's, so no line is taken for the user's.
     """
     code = _codes.get(text)
     if code is None:
-        file = _file(text, name)
+        file = f"{Path(__file__).parent}/<{name} {hash(text):x}>"
+        code = compile(text, file, "exec")
         linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-        if len(_codes) >= _MOST and (oldest := drop_oldest(_codes)) is not None:
-            linecache.cache.pop(oldest, None)
-        _codes[text] = code = compile(text, file, "exec")
+        if len(_codes) >= _MOST:
+            for former in [*_codes.values()]:
+                linecache.cache.pop(former.co_filename, None)
+            _codes.clear()
+        _codes[text] = code
     return code
-
-
-def _file(text: str, name: str) -> str:
-    return f"{Path(__file__).parent}/<{name} {hash(text):x}>"
