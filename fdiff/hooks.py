@@ -28,7 +28,7 @@ class InOrder(Protocol):
 
 
 class PointRunner(Protocol):
-    """What runs a tape many times; a kernel once others have run the tape for so many seconds."""
+    """A runner for a tape that runs many times, at first without a kernel."""
 
     def kernel_after(self, seconds: float) -> Callable[..., Sequence[np.ndarray]] | None: ...
 

@@ -70,7 +70,7 @@ def is_inference_mode_enabled() -> bool:
 
 
 def _now() -> dict[str, Any]:
-    """What a mode changes, as it is: the view of a trace under way, or what holds for arrays."""
+    """The settings that a mode overrides: the view of the current trace, or the global flags."""
     if tracing():
         return {"view": stack.traces[-1]}
     return {"gradients": state.gradients, "inference": state.inference}

@@ -380,7 +380,7 @@ class Capture:
         self.objects.carry_over(self._refusing, self.original)
 
     def see(self, other: Capture) -> None:
-        """What a function that is watched on its own has written is what `f` finds from now on."""
+        """From now on `f` reads what `other`, the capture of an inner function, has written."""
         self._places.see(other._places)
         self.objects.see(other.objects)
 

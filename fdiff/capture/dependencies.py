@@ -73,7 +73,7 @@ _LOOKED_AT = 128  # dependencies that are held, whenever one more is
 
 
 class Held(dict["Dependencies", Pins]):
-    """The latest pins of each of at most so many dependencies, held by the program's owner."""
+    """The latest pins of at most `most` dependencies, held by the program's owner."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ class Dependencies:
         return pins if pins is not None and self._serves(f, pins.function) else None
 
     def serves_siblings(self) -> bool:
-        """Whether what was found from a function is what its siblings find."""
+        """Whether functions of the same code, with other cells, can share these dependencies."""
         return self.effects is None or not self.effects.in_cells
 
     def _serves(self, f: object, root: object) -> bool:

@@ -45,7 +45,7 @@ class LibraryMethods:
         return any(_replaced(space[name]) for _, space in spaces for name in methods & space.keys())
 
     def reads(self) -> Iterator[tuple[object, MappingItems]]:
-        """Where the names in the code of `f` are found in what was met, and what stands there."""
+        """The owners of methods that the code of `f` names, and the items that hold the methods."""
         if not self._met:
             return
         names = _OPERATORS.union(*map(names_in, self._impurities.codes))

@@ -179,7 +179,7 @@ def _comparison(symbol: str) -> Callable[[SymbolicNumber, object], object]:
 
 
 def _of_plain(compute: Callable[..., Any], *, swap: bool = False) -> Callable[..., object]:
-    """A method that gives what `compute` makes of the number, and of what it is given with it."""
+    """A method that applies `compute` to the plain values of the number and its operands."""
 
     def method(self: SymbolicNumber, *others: object) -> object:
         operands = [self.plain(), *map(plain_number, others)]

@@ -165,7 +165,7 @@ _HOLDERS = frozenset((np.ndarray, dict, list, set, deque, FunctionType, functool
 
 
 def foreign(value: object) -> bool:
-    """Whether what stands in a module of a library may be, or hold, what a user has put there."""
+    """Whether a value in a library's module may be, or contain, an object that a user put there."""
     kind = type(value)
     if kind in _FUNCTIONS:
         return False

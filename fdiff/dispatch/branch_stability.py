@@ -47,7 +47,7 @@ class BranchStability:
         return self.score >= UNSTABLE
 
     def miss(self, guards: int, *, rolled: bool = False) -> None:
-        """No kept trace holds for a call; it has been traced, with so many guards.
+        """No kept trace holds for a call, which has been traced with `guards` guards.
 
         A loop that is a node (`rolled`) is traced again sooner than run eagerly.
         """
@@ -67,7 +67,7 @@ class BranchStability:
         return self.switches >= SETTLED and not self.switches & (self.switches - 1)
 
     def took(self, path: int, seconds: float) -> None:
-        """An eager call took this path, in so many seconds."""
+        """Note that an eager call took this path, and its seconds."""
         self.seconds += seconds
         recurs = path in self.recent
         keep_recent(self.recent, path, None, WAYS)

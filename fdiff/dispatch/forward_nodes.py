@@ -22,7 +22,7 @@ class Around(NamedTuple):
 
 
 def around(span: Span | None = None) -> Around:
-    """What a span is in; by default, what is under way in this thread."""
+    """The function or backward pass around a span; by default, around this thread's open span."""
     span = span or observation.innermost()
     while span is not None and span.tape is None:
         if span.category == BACKWARD:

@@ -25,7 +25,7 @@ Run = Callable[["Step", Arrays], Sequence[object]]
 
 
 class Effort:
-    """What it takes to make the tapes of an operator, and the word for it (`what`).
+    """The expected effort of making the tapes of an operator, and the word for it (`what`).
 
     `seconds` are for each node of the trace; the whole takes `sweeps` times as long as its reverse
     sweep. Where these are 0, they depend on sparsity patterns.
@@ -37,7 +37,7 @@ class Effort:
         self.what, self.seconds, self.sweeps = what, seconds, sweeps
 
     def stage(self, call: str, length: int = 0) -> Stage:
-        """The stage in which the tapes of a public call are made of a trace of so many nodes.
+        """The stage in which the tapes of a public call are made from a trace of `length` nodes.
 
         Without the number it is part of a stage that a profiler sees.
         """
@@ -128,7 +128,7 @@ class OperatorPlan:
         raise NotImplementedError
 
     def derived_at(self, arrays: Arrays) -> Sequence[str]:
-        """Derive what is derived for these inputs alone; what reports say of it."""
+        """Make the derivatives that hold for these inputs alone; returns lines for reports."""
         return ()
 
     def only_step(self) -> PlanStep | None:

@@ -1,4 +1,4 @@
-"""Functions and parameters as bytes: what is sent to workers, and what of it cannot be."""
+"""Functions and parameters as bytes for workers, and errors for those that cannot be sent."""
 
 from __future__ import annotations
 

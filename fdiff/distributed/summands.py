@@ -68,7 +68,7 @@ class Term(OwnsPrograms):
     def derived(
         self, operator: str, places: Places, results: Places, types: Sequence[ArrayType], more: int
     ) -> Term:
-        """The term that an operator makes of this, which takes so many operands more."""
+        """The term that an operator makes of this term; it takes `more` further operands."""
         key = operator, places, results, *types
         if key not in self._derived:
             term = OperatorTerm(operator, self, self.count + more, places, results)

@@ -42,7 +42,7 @@ IN_PART = "in partition "  # how the note of an error begins that names the part
 
 
 class Outcome(NamedTuple):
-    """What a task gives: a value, what its lowest partition raised, and what was warned of.
+    """The outcome of a task: a value, the error of its lowest partition, and the warnings.
 
     Errors are values, since of what tasks raise Dask prints all its own frames.
     """
@@ -178,7 +178,7 @@ def _function(digest: bytes, buffers: Sequence[Buffer]) -> Generator[Function]:
 def results(
     f: Function, arguments: Given, parts: Iterable[tuple[int, Part]], count: int, threads: int = 1
 ) -> Iterator[object]:
-    """What `f` returns for partitions of `count`, in order, by so many threads."""
+    """Results of `f` for partitions out of `count`, in order, computed by `threads` threads."""
     result_of = partial(_result, f, arguments, count)
     if threads < 2:
         return map(result_of, parts)

@@ -16,7 +16,7 @@ from .tape_pictures import picture_of
 
 @public
 def draw(f: Function, *args: object, **kwargs: object) -> Picture:
-    """Draw the operations of a function: what is computed from what, and by which of your lines.
+    """Draw the operations of a function, the data flow between them, and their source lines.
 
     Each operation is a box in the colour of the user's line that it comes from. Dashed frames are
     the loop nests of the kernel, in which several operations are computed at once. A loop on the

@@ -239,7 +239,7 @@ Ask = Callable[[int, int, int, int], int]
 
 
 class CEntry:
-    """What stands behind the C functions of one signature: call data, and what it refers to.
+    """The call data of the C functions of one signature, and owners of the memory it refers to.
 
     `python` is asked where no record holds or one fails; without it the status is noted. It is
     given the address of the table of addresses, a record, its status, and whether the record is

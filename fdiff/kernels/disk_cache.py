@@ -226,7 +226,7 @@ def read(name: str, kind: str) -> bytes | None:
 
 
 def _payload(path: Path, name: str, kind: str) -> bytes | None:
-    """What a file holds; nothing is read of one whose length is not what its head says."""
+    """The payload of a file; None, without reading it, if its length differs from its header."""
     with Suppressed(OSError), _opened(path) as file:
         status = os.fstat(file.fileno())  # of what is open, whatever has its name now
         size = status.st_size - _HEAD

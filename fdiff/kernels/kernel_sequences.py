@@ -167,7 +167,7 @@ def _moved(place: Place, first: int) -> Place:
 
 
 def buffer_bytes(size: int) -> int:
-    """What an array of so many bytes takes in a workspace."""
+    """The bytes that an array of `size` bytes occupies in a workspace."""
     return -(-size // _LINE) * _LINE
 
 

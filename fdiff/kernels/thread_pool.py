@@ -89,7 +89,7 @@ class Pool:
         self._code = code
 
     def _start(self, count: int) -> None:
-        """Have so many threads, the calling one included; fewer if the system refuses."""
+        """Start threads up to `count`, the calling one included; fewer if the system refuses."""
         assert self._code is not None
         serve = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(self._code.serve)
         self._words[POOL["STOP"]] = 0

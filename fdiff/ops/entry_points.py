@@ -26,7 +26,7 @@ from .scipy_functions import SOLVERS, involves_traced, public_name
 
 
 class EntryPoint:
-    """A function, a method or a class of SciPy: what computes it, and what stands for it under trace.
+    """A function, method or class of SciPy: the original, and its replacement under trace.
 
     ``called(args, kwargs)`` is a call by plain code. The object itself is called with traced arrays where a tape is
     made of such a call; without `replacement` it has no derivative rule.

@@ -91,7 +91,7 @@ def in_other_rows(lists: Sequence[Entries], where: np.ndarray) -> list[Entries]:
 
 
 def taken(values: Any, places: np.ndarray) -> Any:
-    """Values at places; None stays. Those of a broadcast array are read where they stand once."""
+    """Values at places; None stays. A broadcast array is read at its base."""
     if not isinstance(values, TracedArray):
         return None if values is None else values[places]
     nodes, i, views = values.home.builder.nodes, values.id, []
@@ -239,7 +239,7 @@ class TermSweep(Protocol):
         ...
 
     def lean(self, i: int, count: int) -> list[LinearTerm]:
-        """The terms of a node about to be copied to so many entries; it is a source of its own where a row has several columns."""
+        """The terms of a node about to be copied to `count` entries; a cut where a row has several columns."""
         ...
 
     def cut(self, entries: list[Entries], type_: ArrayType) -> list[LinearTerm]:

@@ -266,7 +266,7 @@ no_fork = NoFork()
 
 
 def imported(name: str, package: str | None = None) -> ModuleType:
-    """A module, imported by whoever is the first to need it, while no fork goes on."""
+    """Import a module while no fork is under way."""
     with no_fork:
         return importlib.import_module(name, package)
 

@@ -100,7 +100,7 @@ def interruptibly(work: Callable[[], T]) -> T:
 
 
 def answering(work: Callable[[], T]) -> T:
-    """The same of what anybody may meet, as it writes to what nobody else has.
+    """Like `interruptibly`, but without its lock: for calls that share no memory.
 
     Floating-point flags are noted in the thread that calls, whose context `work` has.
     """

@@ -1,4 +1,4 @@
-"""What a profiler sees: spans of work, reported to whoever watches the process.
+"""Spans of work, which are reported to all watchers of the process.
 
 `observer` is None unless somebody watches. Where work begins that may be worth seeing, the code
 asks for it, and opens a span::
@@ -128,7 +128,7 @@ class Observer:
         self.device = any(w.device for w in watchers)
 
     def begin(self, name: str, category: str, shapes: Shapes | None = None, **args: Any) -> Span:
-        """Open a span in this thread; whoever opens it closes it."""
+        """Open a span in this thread; the caller closes it."""
         span, spans = Span(name, category, self.watchers, args), _open.spans
         span.shapes = shapes
         span.parent = spans[-1] if spans else None

@@ -162,7 +162,7 @@ class Stage:
         return frame is not None and is_running(frame, ident)
 
     def advance(self, parts: int) -> None:
-        """So many more of the `total` parts are done."""
+        """Note that `parts` more of the `total` parts are done."""
         self.done += parts
         self._advanced = perf_counter()
 

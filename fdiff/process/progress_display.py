@@ -22,7 +22,7 @@ VARIABLE = "FDIFF_PROGRESS"
 
 
 class Report(NamedTuple):
-    """What to show of a stage: what it does, for how long it has run, and how long it may run."""
+    """The line to show for a stage: its work, its elapsed time and its expected time."""
 
     what: str  # "tracing"
     of: str  # the public call: "grad(model)"

@@ -28,7 +28,7 @@ _THREAD = 192 << 20
 
 
 def has_room(size: int) -> bool:
-    """Whether so many bytes can be mapped, as LLVM does; C's allocator may have others left.
+    """Whether `size` bytes can be mapped, as LLVM does; C's allocator may have others left.
 
     They are not touched, which takes microseconds.
     """
@@ -47,7 +47,7 @@ def has_room_for_thread() -> bool:
 
 
 def check_room(extra: int = 0) -> None:
-    """Raise a MemoryError unless there is room for what LLVM needs, and so many bytes more."""
+    """Raise a MemoryError unless there is room for LLVM's own memory and `extra` more bytes."""
     _check(_LEAST + extra, "LLVM")
 
 

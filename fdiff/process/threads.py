@@ -45,11 +45,11 @@ class Thread:
             self.end()
 
     def begins(self, *, here: bool = True) -> bool:
-        """Whether the thread is to begin, which its first line or whoever gives it up decides."""
+        """Whether the thread begins. The first caller decides: the thread, or one that gave up."""
         return self._begun.setdefault(0, here)  # atomic
 
     def end(self) -> None:
-        """Tell whoever waits."""
+        """Mark the thread as finished, and wake waiting threads."""
         self.is_over = True
         self._over.release()
 

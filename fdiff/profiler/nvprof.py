@@ -86,7 +86,7 @@ def load_nvprof(path: str | os.PathLike[str]) -> EventList:
 
 
 class _BrokenFileError(Exception):
-    """What is in a file is not what nvprof writes."""
+    """A file does not have the contents that nvprof writes."""
 
 
 class _UntrustedFile:

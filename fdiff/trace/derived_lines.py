@@ -91,7 +91,7 @@ class PlainLoopLine(tuple[Any, ...]):  # noqa: SLOT001 - as above
 
     @classmethod
     def of(cls, line: Line, first: int | None) -> Line:
-        """The line, with so many iterations before the node."""
+        """The line, for a node that `first` iterations precede."""
         line_of_loop = cls(line)
         line_of_loop.first = first
         return line_of_loop

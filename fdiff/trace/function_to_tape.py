@@ -43,7 +43,7 @@ class ArgumentSpec(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """A finished trace: the tape, what its extra inputs stand for, and what was looked at.
+    """A finished trace: the tape, the arrays of its extra inputs, and its conditions.
 
     The first inputs of the tape are the arguments, the others stand for `extra`, in order.
     `pinned` are positions among the inputs whose values the tape relies on; `check`, where there is

@@ -32,7 +32,7 @@ def _is_store(node: Node) -> bool:
 
 
 def forward_load(builder: Builder, args: Ids, items: Params) -> tuple[int | None, Ids]:
-    """Rule of slices: through stores, to what was stored or to what lay under it."""
+    """Rule of slices: read the stored value, or the array below a store that does not overlap."""
     (source,) = args
     if builder.nodes[source].primitive.structure.provenance is None:
         return None, args

@@ -30,7 +30,7 @@ _MOST = 8  # rows: with more arrays to tell apart, LLVM makes no vectors of a lo
 
 
 def keep_stages(tape: Tape, limit: int) -> Tape:
-    """The tape whose loops keep what others would compute again, in so many bytes at most."""
+    """The tape in which forward loops keep values for reverse loops, in at most `limit` bytes."""
     ways: dict[int, Way] = {}
     for system in systems(tape):
         if len(system.loops) == 2:
@@ -158,7 +158,7 @@ class _Pair(NamedTuple):
 
 
 def _loop(builder: Builder, old: Node, args: list[int], body: Tape, more: int) -> int:
-    """A loop entered with another body, and so many more rows."""
+    """Add a loop like `old` with another body, and with `more` more rows."""
     params = dict(old.params) | {"body": body, "rows": old.param("rows") + more}
     loop = builder.add(LOOP, tuple(args), tuple(sorted(params.items())))
     return loop if len(body.outputs) > 1 else builder.results(loop)[0]

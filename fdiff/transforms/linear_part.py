@@ -1,4 +1,4 @@
-"""A tape split in two: what depends on some inputs alone, and what depends on the others too.
+"""Split a tape into nodes that depend on some inputs alone, and all others.
 
 Of the tape of tangents the second part is linear in them: partial evaluation, by which JAX makes
 ``linearize`` (R. Frostig, M. Johnson, D. Maclaurin, A. Paszke, A. Radul, "Decomposing reverse-mode
@@ -24,7 +24,7 @@ class Parts(NamedTuple):
 
 
 def split(tape: Tape, inputs: int, outputs: int) -> Parts:
-    """Split a tape after so many inputs and outputs; the first outputs need the first inputs."""
+    """Split a tape: the first `outputs` outputs depend on the first `inputs` inputs alone."""
     moving = set(tape.inputs[inputs:])
     for i, node in enumerate(tape.nodes):
         if not moving.isdisjoint(node.args):

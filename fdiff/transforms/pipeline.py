@@ -80,7 +80,7 @@ class Request(NamedTuple):
 
 
 class Transform(NamedTuple):
-    """One step: its name, what it does, what it needs, and what it leaves true."""
+    """One step: its name and function, its preconditions and postconditions."""
 
     name: str
     run: Callable[[Tape, Request], Tape]

@@ -287,7 +287,7 @@ class CustomNode(GraphNode):
 
     @telling
     def __getattr__(self, name: str) -> Any:
-        """What a `Function` keeps in its context: `needs_input_grad`, and what the user set."""
+        """An attribute of the `Function`'s context: `needs_input_grad`, or one set by the user."""
         context = None if name in type(self).__slots__ else self.context
         if context is None or name.startswith("_"):
             raise AttributeError(f"{self.name()} has no attribute {name!r}.")

@@ -34,7 +34,7 @@ class Packed:
         self.unpack = unpack
 
     def unpacked(self) -> Any:
-        """What the unpack hook gives, which must have the type of what was packed."""
+        """The array that the unpack hook returns; it must have the type of the packed array."""
         before = state.saved_hooks  # one that enters others, or leaves these, does so for itself
         try:
             array = ask(self.unpack, [self.content], HOOKS, "unpack_hook", "unpack_hook(packed)")
@@ -87,7 +87,7 @@ FIXED = (Version(), 0)  # of values that nobody stores into
 
 
 def saved_arrays(node: GraphNode | Kept) -> tuple[Any, ...]:
-    """What a node saved, which must be as it was; of what is packed, what unpack hooks give."""
+    """The arrays that a node saved, unpacked by hooks. Raises if one of them has changed since."""
     saved = _unchanged(node)
     return tuple([v.unpacked() if v.__class__ is Packed else v for v in saved])
 

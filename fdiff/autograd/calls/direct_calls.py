@@ -132,7 +132,7 @@ def _maker(
     is_ufunc: bool,
     wide: bool,
 ) -> Callable[..., Any]:
-    """What makes the function for a recipe, its kind and what NumPy is to compute.
+    """A function of a recipe, a kind of result and a NumPy function; it makes the recorded call.
 
     With `wide`, NumPy is given numbers as arrays of float64.
     """
@@ -182,7 +182,7 @@ def _saved_texts(saved: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]
 
 @lru_cache(maxsize=64)
 def _unrecorded_maker(inputs: tuple[str, ...]) -> Callable[..., Any]:
-    """What makes the function for the kind of its result and what NumPy is to compute."""
+    """A function of a kind of result and a NumPy function; it makes the call without recording."""
     names = [f"x{k}" for k in range(len(inputs))]
     values = [_given(x, sort, wide=False) for x, sort in zip(names, inputs, strict=True)]
     text = f"""

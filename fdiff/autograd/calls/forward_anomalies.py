@@ -30,7 +30,7 @@ def note(node: GraphNode, operands: Sequence[Any], outputs: Sequence[RecordedArr
 
 
 def first_behind(node: GraphNode) -> tuple[GraphNode, str] | None:
-    """The earliest call that made what is not finite in the results of `node`, and what it gave.
+    """The earliest call that made a NaN or infinity in the results of `node`, with its words.
 
     The walk goes through calls that gave such values alone: what a `numpy.where` discarded is not
     to blame. None where nothing was noted.

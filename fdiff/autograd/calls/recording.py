@@ -289,7 +289,7 @@ def _learn(calls: dict[object, Callable[..., Any]], key: object, call: Callable[
 
 
 def array_key(ufunc: np.ufunc, x: Any) -> object:
-    """What is known of one input of a ufunc; None for what is neither array nor real number."""
+    """The key of one input of a ufunc; None if it is neither an array nor a real number."""
     kind = x.__class__
     if kind is RecordedArray:
         if x.viewing is not None:

@@ -63,7 +63,7 @@ class FunctionCtx:
 
     @contextmanager
     def pushing(self) -> Generator[None]:
-        """What was saved for ``jvp`` is what `saved_tensors` gives in this context."""
+        """In this context `saved_tensors` returns the arrays that were saved for ``jvp``."""
         before = self._saved, self._restore
         if self._saved_forward is not None:
             self._saved, self._restore = self._saved_forward, None

@@ -58,7 +58,7 @@ class _Marks:
         self.last: list[int] = []
 
     def run(self, rules: FunctionRules, ctx: FunctionCtx, args: Sequence[Any]) -> Any:
-        """What the forward rule gives for copies of the arguments, with what it marks noted."""
+        """Run the forward rule on copies of the arguments, and note which of them it marks."""
         copies = [np.copy(a) if isinstance(a, TracedArray | np.ndarray) else a for a in args]
         output = run_forward(rules, ctx, copies)
         outs = _as_tuple(output)

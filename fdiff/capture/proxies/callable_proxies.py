@@ -92,7 +92,7 @@ def _wrap_part(context: ProxyContext, name: str, part: object, where: Where) -> 
 
 
 def wrap_member(context: ProxyContext, value: object, where: Where) -> Pair:
-    """What stands in a proxy class for what stands in the class."""
+    """The proxy of a member of a class."""
     if type(value) is functools.cached_property:
         name = value.attrname or label(where).rpartition(".")[2]
         prop: Function = lambda real, function: CachedProperty(real, function, name, context)  # noqa: E731 - to be given on

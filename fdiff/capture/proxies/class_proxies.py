@@ -143,7 +143,7 @@ class ProxyClassState:
             self.load(name)
 
     def writes(self) -> list[tuple[str, object]]:
-        """`(name, value)` of what the run stored, MISSING for what it deleted."""
+        """Names that the run stored, with their values; MISSING for names that it deleted."""
         now = _dict(self.proxy_class)
         members = [(n, now.get(n, MISSING)) for n in self.node.reads.keys() | self.put.keys()]
         return [

@@ -126,7 +126,7 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
         return name
 
     def _fdiff_words(self) -> str:
-        """What to note where later calls cannot do what the run has written."""
+        """The words for a write that later calls cannot repeat."""
         return f"a write to the dict `{label(self._fdiff_where)}`"
 
     def __setitem__(self, key: object, value: object) -> None:

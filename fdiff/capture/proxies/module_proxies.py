@@ -81,7 +81,7 @@ class GlobalsProxy(dict[str, object]):
         return name in self.real or (name in self and name not in self.builtin)
 
     def writes(self) -> Iterator[tuple[str, object]]:
-        """`(name, value)` of what the run stored, MISSING for what it deleted."""
+        """Names that the run stored, with their values; MISSING for names that it deleted."""
         for name, value in self.items():
             if self.put.get(name, MISSING) is not value and name != "__warningregistry__":
                 yield name, value

@@ -115,7 +115,7 @@ class ObjectProxy:
             place.__set__(self.real, value)
 
     def writes(self) -> list[tuple[str, object]]:
-        """`(name, value)` of what the run stored, MISSING for what it deleted."""
+        """Names that the run stored, with their values; MISSING for names that it deleted."""
         now = {name: slot(self.proxy, name) for name in self.places}
         now.update(slot_dict(self.proxy))
         names = dict.fromkeys((*now, *self.put))  # in the order in which they were stored
@@ -157,7 +157,7 @@ class ObjectProxy:
         return True
 
     def become_real(self) -> None:
-        """Turn the proxy into an object of the user's class, for whoever still holds it."""
+        """Turn the proxy into an object of the user's class, for code that still holds it."""
         values = {name: slot(self.real, name) for name in self.places}
         become_real(self.proxy)
         if hasattr(self.real, "__dict__"):

@@ -227,7 +227,7 @@ class WriteLog:
         return MARK.sub(lambda match: self._formatted[int(match[1])].text, text)
 
     def shown_now(self, value: object, settle: Answers) -> object:
-        """What is shown now: numbers and texts of this run in place of what stands for them."""
+        """The value with numbers and texts of this run in place of their symbols."""
         kind = type(value)
         if isinstance(value, Shown):
             return value._fdiff_real

@@ -24,7 +24,7 @@ Cells = Sequence[Callable[[], object]]
 
 
 class Answers:
-    """What Python is told when it asks: what a script says, and then no.
+    """Answers to truth tests of traced values, by a script; False after its end.
 
     `asked` are the nodes of what Python asked for, with the answers.
     """
@@ -127,7 +127,7 @@ def _run(
     script: tuple[bool, ...],
     call: tuple[TracedArray, Sequence[object], Callable[..., Cells]],
 ) -> tuple[list[object], list[object]]:
-    """What the body is given, and what it hands on, where Python is told what a script says."""
+    """The inputs and results of the body when truth tests are answered by a script."""
     index, inputs, body = call
     log.begin(script)
     own = [_again(trace, x) for x in inputs]

@@ -35,7 +35,7 @@ class Driver:
         self.sources: dict[str, str] = {}
 
     def told(self, loops: Loops) -> Loops:
-        """What is told of loops, with what keeps those from choosing that branch."""
+        """The facts about loops, with the reason why a loop with branches does not choose."""
         told = []
         for line, times, trips, calls, reason in loops:
             name, number = numbered(line)

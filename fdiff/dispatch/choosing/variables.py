@@ -1,4 +1,4 @@
-"""The variables of a loop: as what they are carried, and what cannot be carried."""
+"""The variables of a loop, the types of their carries, and values that cannot be carried."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WayRun(NamedTuple):
 
 
 class Variable:
-    """A variable of a loop: what it holds at first, and as what it is carried, if it is.
+    """A variable of a loop: its first value, and the type of its carry, if it is carried.
 
     A `loose` variable holds a number of Python's at first, or is as weak as such. `numbers` are
     others that the variable holds behind some of the ways. A variable that `stays` holds behind

@@ -196,7 +196,7 @@ class _Memory:
 
 
 class RecordedCall:
-    """One call, whose arguments are these leaves in a tree: what is an input, what the result.
+    """One call, whose arguments are `leaves` in a tree: the sources of its inputs, its result.
 
     The entry stub (`fast_path_builder`), code of Numba and C functions (`single_kernels`) are made
     of this record. `sources` are the sources of the plan's inputs, first the `traced` ones, then

@@ -96,7 +96,7 @@ def _first_of_outputs(inspector: Inspector, values: Values) -> Anomaly | None:
 def first_made(
     inspector: Inspector, values: Values, skip: Callable[[int], bool] = lambda _: False
 ) -> Anomaly | None:
-    """The first node that makes a NaN or infinity of finite operands, whoever reads it."""
+    """The first node that makes a NaN or infinity of finite operands, even if no node reads it."""
     for i, node in enumerate(inspector.tape.nodes):
         if node.primitive in (INPUT, CONSTANT) or skip(i):
             continue

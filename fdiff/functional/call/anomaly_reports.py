@@ -174,7 +174,7 @@ def _applied(anomaly: Anomaly, i: int, at: tuple[int, ...]) -> str:
 
 
 def _entry(value: object, at: tuple[int, ...]) -> str:
-    """One entry of what broadcasts with the entries that `at` counts; else what the array holds."""
+    """The entry at `at` of an array that broadcasts to that place; else a summary of the array."""
     array = np.asarray(value)
     place = at[len(at) - array.ndim :] if array.ndim <= len(at) else None
     if place is not None and all(k < n or n == 1 for k, n in zip(place, array.shape, strict=True)):

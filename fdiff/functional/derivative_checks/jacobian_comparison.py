@@ -45,7 +45,7 @@ def _words(
     analytical: np.ndarray,
     measured: np.ndarray,
 ) -> str:
-    """What was measured and what fdiff computed, and where they are furthest apart."""
+    """A message with both Jacobians, and the entry at which they differ most."""
     mode, o, i = place
     more = _worst(function, analytical, measured, o, i)
     if any(x.dtype.kind == "c" for x in (function.inputs[i], function.outputs[o])):

@@ -44,7 +44,7 @@ LOOK = (
 
 
 def mismatch(mode: str, o: int, i: int, measured: object, analytical: object) -> str:
-    """What was measured and what fdiff computed, in torch's words."""
+    """The message that shows both Jacobians, in torch's words."""
     computed = "computed with forward mode " if mode == "forward" else ""
     fact = f"Jacobian {computed}mismatch for output {o} with respect to input {i},"
     return f"{fact}\nnumerical:{measured}\nanalytical:{analytical}"

@@ -179,7 +179,7 @@ def _between(
 def _way(
     function: Callable[..., object], trips: int
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """What to run in place of a body, and what runs the loop."""
+    """The function that runs in place of a body, and the function that runs the loop."""
     if not tracing():
         return function, plain_scan
     # A search for kinks looks at each trip.

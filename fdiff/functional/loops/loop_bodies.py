@@ -235,7 +235,7 @@ def next_kind(
     path: str,
     number: bool,  # noqa: FBT001 - one of a row
 ) -> OutputLeaf:
-    """What a carry is traced as, given what it was traced as and what a trip gave."""
+    """The kind of a carry, from the kind before a trip and the kind of the trip's result."""
     before, after = cast("ArrayType", old.type), cast("ArrayType", new.type)
     if number and before.shape == after.shape:
         return OutputLeaf(after, scalar=True)

@@ -121,7 +121,7 @@ def _converted(leaf: object, type_: ArrayType) -> object:
 
 @contextmanager
 def _within_trip(body: LoopBody, trip: int) -> Generator[None]:
-    """What a trip runs: errors tell which it is, and so do the lines of what it traces."""
+    """A context for one trip, whose number is added to errors and to lines of traced nodes."""
     first = len(current().builder.nodes) if tracing() else 0
     try:
         yield

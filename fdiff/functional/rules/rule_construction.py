@@ -49,7 +49,7 @@ def call_with_rule(function: Any, args: tuple[object, ...], kwargs: dict[str, ob
 
 
 def _without_derivative(call: RuledCall) -> object:
-    """What the function returns where no argument is differentiated; nor may what it reads be."""
+    """The result where no argument is differentiated. Raises if a value that it reads is active."""
     result = call.function.output(call.args)
     for leaf in map(resolve, flatten(result)[0]):
         if isinstance(leaf, TracedArray) and is_active(leaf):

@@ -125,7 +125,7 @@ class Assembler:
     # --- memory ---------------------------------------------------------------------------------
 
     def take(self, extent: int) -> int:
-        """Place of so many free slots: one, or a multiple of eight."""
+        """The place of `extent` free slots; `extent` is one or a multiple of eight."""
         kept = self.free.get(extent)
         if kept:
             return kept.pop()
@@ -168,7 +168,7 @@ class Assembler:
         return place
 
     def make(self, i: int, layout: Layout, slack: int = 0) -> int:
-        """Memory for the value of node `i`, with so many slots more for overhanging vectors."""
+        """Allocate the value of node `i`, with `slack` more slots for overhanging vectors."""
         extent = extent_of(layout.slots + slack)
         place = self.take(extent)
         self.places[i], self.layouts[i] = place, layout
@@ -267,5 +267,5 @@ class Assembler:
 
 
 def extent_of(size: int) -> int:
-    """Slots for so many entries: vectors are padded."""
+    """The number of slots for `size` entries; vectors are padded."""
     return 1 if size == 1 else -(-size // PADDED) * PADDED

@@ -37,7 +37,7 @@ MOST_SLOTS = 1 << 30  # places are 32-bit integers
 
 
 class BytecodeProgram(NamedTuple):
-    """What is run: instructions and the numbers they need, and what lies where in the workspace."""
+    """A program: instructions with their numbers, and the places of values in the workspace."""
 
     code: np.ndarray
     extra: np.ndarray

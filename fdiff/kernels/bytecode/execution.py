@@ -183,7 +183,7 @@ class _Workspace:
         ]
 
     def sent(self, at: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """A new array that an instruction copies a result to: so many slots from the workspace."""
+        """A new array; the instruction that fills it gets its place relative to the workspace."""
         out = np.empty(shape, dtype)
         self.extra[at] = (out.ctypes.data - self.begin) // 8
         return out

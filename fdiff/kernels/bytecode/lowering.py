@@ -18,7 +18,7 @@ LoweringRule = Callable[[Node, tuple[Layout, ...]], Lowering | None]
 
 
 def blocks(size: int) -> int:
-    """How many times so many entries fill a vector."""
+    """The number of vectors that hold `size` entries."""
     return -(-size // PADDED)
 
 

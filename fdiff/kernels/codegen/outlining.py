@@ -31,7 +31,7 @@ _KEYWORDS = frozenset(
 
 @dataclass(frozen=True)
 class Region:
-    """Lines that stand together, inside so many tile loops."""
+    """Consecutive lines of a kernel inside `depth` tile loops."""
 
     lines: tuple[str, ...]
     depth: int = 0

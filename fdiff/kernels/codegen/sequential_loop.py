@@ -60,7 +60,7 @@ class BodyText:
                 yield self.taken(t.name, t.dtype, self.body.on_stack(t.dims))
 
     def taken(self, name: str, dtype: str, count: int) -> str:
-        """The line that takes so many words from the stack."""
+        """The line that allocates `count` words on the stack."""
         word = "uint8" if dtype == "b1" else NUMPY[dtype].removeprefix("np.")
         return f"{self.own(name)} = rt.{word}(rt.stack({count}))"
 

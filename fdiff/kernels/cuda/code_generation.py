@@ -210,7 +210,7 @@ class _Generator(NestKernels):
         return lines, list(carried.values())
 
     def _in_tile(self, mapped: MappedNest, text: NestText, high: int) -> list[str]:
-        """The lines of a nest in a tile of so many rows."""
+        """The lines of a nest in a tile of `high` rows."""
         if not mapped.nest.domain:
             return text.numbers()
         work = work_of(mapped, {**self._numbers, BEGIN: 0, END: high})

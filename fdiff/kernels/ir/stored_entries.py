@@ -184,7 +184,7 @@ def _slice(start: int, size: int, step: int) -> slice:
 
 
 def bounds(array: np.ndarray, sizes: Sequence[int]) -> list[int]:
-    """Those of the sizes of axes in which all of these positions lie, counted from the front."""
+    """The sizes of axes for which all positions are in bounds and not negative."""
     if not array.size:
         return [*sizes]
     low, high = int(array.min()), int(array.max())

@@ -247,7 +247,7 @@ class _InNest:
         checks.names -= self.level.keys() - self.outliving() - self.before
 
     def outliving(self) -> set[str]:
-        """What later loops can read: straight code, locals, and what all loops gather."""
+        """Names that later loops can read: locals, full reductions, and names of straight code."""
         outside = {name for name, level in self.level.items() if not level}
         if not self.rank:
             return outside

@@ -62,7 +62,7 @@ class _ParallelChecks(Checks):
         self.names = before | {name for name, _ in region.locals}
 
     def loop(self, loop: ParallelLoop) -> None:
-        """Check a parallel loop, what it reduces and what is private to its parts."""
+        """Check a parallel loop, its reductions and the private copies of its parts."""
         before, totals = set(self.names), {total.name for total in loop.totals}
         for total in loop.totals:
             self.law(not total.continues or total.name in before, "{} is not begun", total.name)

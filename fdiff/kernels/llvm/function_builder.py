@@ -113,7 +113,7 @@ class FunctionBuilder:
         return self._function.append_basic_block()
 
     def words(self, count: int) -> ir.Value:
-        """At least so many words on the stack, the same ones each time."""
+        """A stack slot of at least `count` words; each call returns the same slot."""
         size = 1 << max(count - 1, 0).bit_length()
         if size not in self._words:
             self._words[size] = stack_slot(self.code, WORD, size)

@@ -36,7 +36,7 @@ def hint_long_loop(back: ir.ConditionalBranch, lines: int) -> None:
 
 
 def hint_many_calls(back: ir.ConditionalBranch, calls: int) -> None:
-    """Have LLVM vectorise a loop with so many elementary functions without interleaving."""
+    """Have LLVM vectorise a loop without interleaving if it calls many elementary functions."""
     if calls >= MANY_CALLS:
         _give(back, [_ALONE])
 

@@ -16,7 +16,7 @@ from ..llvm.types import llvm_type
 
 
 class VectorType(types.Type):
-    """A vector of so many numbers in a register; only words take and give it."""
+    """A vector of numbers in a register; only words take and return it."""
 
     def __init__(self, spelling: str) -> None:
         self.spelling = spelling  # as in `fdiff.kernels.llvm.types`: f8x4

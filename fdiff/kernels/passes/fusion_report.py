@@ -1,4 +1,4 @@
-"""What the passes made of a kernel graph: how many loop nests, what each computes, what is stored.
+"""A report on the passes over a kernel graph: loop nests, their operations, stored values.
 
 Passes work on structure alone and do not know which node of the tape an operation comes from. To
 find out, the report runs them on a graph whose operations carry the numbers of their nodes in
@@ -27,7 +27,7 @@ _TAG = " %"  # between the name of an operation and the number of its node
 
 
 class PassEffect(NamedTuple):
-    """A pass that changed the program: what is counted before it and after it, and what it left.
+    """A pass that changed the program: counts before and after it, and the form that it leaves.
 
     The units are "operation" of a graph, "stored value" of a plan, "loop nest" of what is lower.
     """
@@ -41,7 +41,7 @@ class PassEffect(NamedTuple):
 
 
 class FusedNest(NamedTuple):
-    """One loop nest, or the call of a routine: its loops, what it computes, what it writes.
+    """One loop nest, or the call of a routine: its loops, operations and written arrays.
 
     `nodes` are those nodes of the tape that are computed in it, in order; `names` are all
     operations in it, also those that a pass has made.
@@ -113,7 +113,7 @@ def _told(op: Operation) -> tuple[str, int]:
 
 
 def _counted(program: Form) -> tuple[int, str]:
-    """What there is of a program, and what that is called."""
+    """The number of parts of a program, and their unit."""
     if isinstance(program, KernelGraph):
         computing = [op for op in program.ops if not (op.kind.is_leaf or op.kind.is_view)]
         return len(computing), "operation"

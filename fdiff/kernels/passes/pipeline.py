@@ -51,7 +51,7 @@ from .tile.staging import stage_gathers
 
 
 class Pass(NamedTuple):
-    """A step of the compiler: what it needs of the program, and what it leaves true."""
+    """A step of the compiler, with its preconditions and postconditions."""
 
     name: str
     level: str  # the form of the program it leaves, as listed above

@@ -34,7 +34,7 @@ def row(c: "ENTRY*", a: "ENTRY*", step: "i8", b: "ENTRY*", lead: "i8", k: "i8", 
 
 
 def _block(rows: int, vectors: int) -> str:
-    """``c = a @ b`` for so many rows and vectors of columns, with `c` in registers.
+    """``c = a @ b`` for `rows` rows and `vectors` vectors of columns, with `c` in registers.
 
     The micro-kernel of Goto and van de Geijn (Anatomy of high-performance matrix multiplication,
     ACM TOMS 34(3), 2008).

@@ -48,7 +48,7 @@ def has_vectors(routine: str) -> bool:
 
 @lru_cache(maxsize=64)
 def text_of(routine: str, vector: int = 64) -> str:
-    """The routine with the functions it calls, itself the last; for vectors of so many bytes."""
+    """The routine, after the functions that it calls, for vectors of `vector` bytes."""
     name, dtype = routine.rsplit("_", 1)
     words = {"ENTRY": dtype, "REAL": NUMPY_NAMES[dtype], "LANES": vector // int(dtype[1])}
     words |= {**_NUMBERS, **places(dtype)}

@@ -1,4 +1,4 @@
-"""Status codes: what a kernel returns instead of 0 if it could not finish, and what each means."""
+"""Status codes, which a kernel returns instead of 0 if it could not finish, and their meanings."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ FEW = 32  # runs of a body before a function is made of it
 
 
 class Operands(NamedTuple):
-    """What a loop is given, by what it is."""
+    """The operands of a loop, by role."""
 
     trips: Any
     carries: Sequence[Any]
@@ -43,7 +43,7 @@ class Operands(NamedTuple):
 
 
 def operands(args: Sequence[Any], carries: int, rows: int) -> Operands:
-    """The arguments of a loop with so many carries and rows."""
+    """Split the arguments of a loop by the numbers of its carries and rows."""
     last = len(args) - rows
     return Operands(args[0], args[1 : 1 + carries], args[1 + carries : last], args[last:])
 

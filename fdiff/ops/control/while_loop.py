@@ -107,7 +107,7 @@ def _evaluate_sized(*args: Any, tape: Tape, budget: int | None = None) -> object
 
 
 def sized_tape(trips: Any, *_: Any, tape: Tape, budget: int | None = None) -> Tape:
-    """The tape with loops of as many rows as a run with so many trips needs, within a budget."""
+    """The tape with loops that have rows for `trips` trips, within a budget of bytes."""
     most = int(np.max(trips, initial=0))
     return _within(of_length(tape, max(FEWEST, 1 << (most - 1).bit_length())), budget)
 
@@ -119,7 +119,7 @@ def _within(tape: Tape, budget: int | None) -> Tape:
 
 @kept_by_value
 def of_length(tape: Tape, length: int) -> Tape:
-    """The tape with loops of so many rows."""
+    """The tape with loops of `length` rows."""
 
     def resized(value: Any) -> Any:
         if value.__class__ is int:
@@ -136,7 +136,7 @@ def of_length(tape: Tape, length: int) -> Tape:
 
 
 def _doubling() -> LateParams:
-    """A loop of so many trips, and the sum of what it gives."""
+    """The parameters of a sample: a loop of up to `LENGTH` trips, and the sum of its results."""
 
     def make() -> dict[str, object]:
         number = ArrayType((), F8)

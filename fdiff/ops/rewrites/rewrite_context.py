@@ -24,7 +24,7 @@ def seeks(*kinds: str) -> Callable[[Rule], Rewrite]:
 
 
 def kind(node: Node) -> str:
-    """What rules look for a node as: the name of its op, or what it is.
+    """The name by which rules look for a node: its op, or a kind such as `SCALED`.
 
     Of products with a number this tells ``x + x``; the builder knows the others.
     """

@@ -19,7 +19,7 @@ Trips = Sequence[Sequence[LoggedCall]]
 
 
 class Branches:
-    """What is known of the loops of a trace whose trips differ by what Python saw."""
+    """Facts about loops of a trace whose trips differ by the answers that Python got."""
 
     def __init__(self) -> None:
         self.ends: dict[object, int] = {}  # by the key of a template: how often it ended early

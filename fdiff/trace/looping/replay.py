@@ -375,7 +375,7 @@ def refresh(template: LoopTemplate, trace: Recorder) -> None:
 
 
 def memory(call: LoggedCall, slot_of: Mapping[int, object]) -> object:
-    """In which slots what a call stores into stands, and what its outs are views of."""
+    """The slots of arrays that a call stores into, and the slots of the bases of its outs."""
     bases = [
         next((slot_of[id(b)] for b in call_bases if id(b) in slot_of), -1)
         for call_bases in call.bases

@@ -36,7 +36,7 @@ class UnrolledError(Exception):
 
 
 class Path:
-    """What a trip does: its items, and what it hands on.
+    """One path of a trip: its items, and the slots that it carries over.
 
     `calls` are the calls of a trip in the log. `moves` give the slots that it hands on, each with
     the slot of the new value, `lasts` by slot of an out the carry that is its last value.
@@ -268,7 +268,7 @@ class LoopTemplate:
         return values
 
     def _loop_item(self, item: Item, k: int) -> None:
-        """An inner loop, which gives what its last trip made, and what is read of earlier ones."""
+        """Set up an inner loop as an item, with the outs of its last and of earlier trips."""
         item.inner, item.quick = item.fn, None
         width, slots = len(item.call.outs), self.made[k]
         item.outs = [*slots.values()]

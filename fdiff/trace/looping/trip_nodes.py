@@ -42,7 +42,7 @@ class FrameLog(Protocol):
 
 
 class TripNodes:
-    """What a frame needs to enter nodes: what stands in its slots and rows, after so many trips."""
+    """The state with which a frame enters nodes: its slots and rows after `count` trips."""
 
     log: FrameLog
     template: LoopTemplate
@@ -99,7 +99,7 @@ class TripNodes:
         return entry + value.by if isinstance(value, Shifted) else entry
 
     def carry_on(self, path: Path) -> None:
-        """Let what a trip has made be what the next one carries."""
+        """Move the results of a trip to the slots of the next trip's carries."""
         slots = self.slots
         for target, source in path.moves:
             slots[target] = slots[source]

@@ -102,7 +102,7 @@ class TripValues:
             self.nodes[i] = self.frame.trace.own(handle)
 
     def answer(self, question: Question) -> Any:
-        """What Python sees of what is asked next; None where the trace has to decide."""
+        """The answer to the next question of Python's; None where the trace has to decide."""
         path, k = self.frame.path, self.asked
         if not self._run(*self.plan.segments[path][k]):
             return None

@@ -91,7 +91,7 @@ class KeptValues(NamedTuple):
 def kept_values(
     swept: Tape, carries: int, rows: Sequence[int], bars: Sequence[int], results: Sequence[int]
 ) -> KeptValues:
-    """What is kept for the nodes `results` of a sweep over a body with so many carries.
+    """The values that are kept for the nodes `results` of a sweep over a body.
 
     `rows` are the inputs that are entries of rows, `bars` those that are cotangents.
     """

@@ -167,7 +167,7 @@ class _Walk:
 
 
 def _next(length: Any, snapshots: Any) -> Any:
-    """How far to go to the next snapshot, where so many parts and snapshots are left.
+    """Parts to the next snapshot, where `length` parts and `snapshots` snapshots are left.
 
     With ``b(s, r) = binom(s + r, s)`` and the least `r` for which ``b(s, r) >= length``, any step
     that leaves at most ``b(s - 1, r)`` parts behind and ``b(s, r - 1)`` before it is best.

@@ -45,7 +45,7 @@ def loop_call(node: Node, args: Sequence[object]) -> LoopCall:
 
 @dataclass(frozen=True)
 class TripParts:
-    """So many rows in parts of one size; the last may have fewer, and zeros behind them."""
+    """`length` rows in parts of one size; the last part may have fewer, padded by zeros."""
 
     length: int
     size: int

@@ -204,7 +204,7 @@ def _cotangents(
 
 
 def _delivered(pulls: Pullback, last: int, results: Traced, count: int) -> list[object]:
-    """The cotangents of so many arguments of a loop, from what its reverse loop gives.
+    """The cotangents of the `count` arguments of a loop, from the results of its reverse loop.
 
     That is: of carries, of invariants and of rows cotangents, each time with the masks behind.
     """

@@ -37,7 +37,7 @@ from .loop_systems import Row, System, length_of, systems
 
 
 def within_budget(tape: Tape, limit: int | None = None) -> Tape:
-    """The tape with loops that keep no more than so many bytes, or than the budget."""
+    """The tape with loops that keep at most `limit` bytes; by default, the budget."""
     if next(tape.bodies(), None) is None:
         return tape
     if limit is None:
@@ -162,7 +162,7 @@ class _Cut:
         return giver.param("reverse") != taker.param("reverse")
 
     def results(self, i: int) -> Sequence[TracedArray | None]:
-        """What a loop of the system gives; nothing in the place of what is kept."""
+        """The results of a loop of the system; None in the places of kept rows."""
         node = self.nodes[i]
         trips, kept = self.value(node.args[0]), self.system.kept[i]
         if not self.slots:
@@ -254,6 +254,6 @@ def _out(outs: dict[int, Sequence[object]], row: Row) -> object:
 
 
 def _counts(n: int) -> list[int]:
-    """Into how many parts so many trips are cut for 2, 3, ... levels of equal parts."""
+    """Numbers of parts per level into which `n` trips are cut, for 2, 3, ... levels."""
     levels = range(2, n.bit_length() + 2)
     return [next(c for c in range(max(2, int(n ** (1 / k))), n + 2) if c**k >= n) for k in levels]

@@ -110,7 +110,7 @@ def _apart(tape: Tape, i: int, axis: int) -> AxisMap | None:
 
 
 def rows_of(node: Node, types: Sequence[ArrayType], axis: int = 0) -> AxisMap | None:
-    """What the rows of a result are made of, or what lies along another axis; None if untold."""
+    """The rows of operands that each row of a result reads, along `axis`; None if not declared."""
     rule = node.primitive.structure.axis_map
     if rule is None or node.type.ndim == 0 or len(node.types) > 1:
         return None

@@ -91,7 +91,7 @@ class Cuts:
         return sorted(met)
 
     def of_seed(self, entries: Sequence[Entries], rows: int, dtype: np.dtype) -> list[Entries]:
-        """The entries with respect to the seed, of a Jacobian that has so many rows."""
+        """The entries with respect to the seed, of a Jacobian that has `rows` rows."""
         for source in self._needed(entries):
             cut = self.all[source]
             if cut.entries is not None:

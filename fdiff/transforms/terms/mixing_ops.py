@@ -27,7 +27,7 @@ from .declared_patterns import declared_pattern
 
 
 class MixingSweep(TermSweep, Protocol):
-    """What is asked of the sweep besides what rules ask for."""
+    """The methods of the sweep that mixing operations use and rules do not."""
 
     trace: SimplifyingTrace
     values: list[int]

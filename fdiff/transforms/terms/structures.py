@@ -1,4 +1,4 @@
-"""Structures of derivatives: what is asked for, blocks and their places, and what they rest on."""
+"""Structures of derivatives: requests, blocks with their places, and their conditions."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ _SPILLED = re.compile(r"(\d+) bytes spill stores")
 
 
 def _linked(ptx: str, arch: str, registers: int | None = None) -> _Linked:
-    """Machine code of PTX, with at most so many registers."""
+    """Machine code of PTX, which uses at most `registers` registers."""
     core = cuda_core()
     options = core.LinkerOptions(arch=arch, max_register_count=registers, verbose=True)
     linker = core.Linker(core.ObjectCode.from_ptx(ptx.encode()), options=options)

@@ -51,5 +51,5 @@ class LaunchGraphs:
 
 
 def graphs_wanted(launches: int) -> bool:
-    """Whether so many launches become a graph: where there are several, unless switched off."""
+    """Whether the launches of a kernel become a graph: if several, unless switched off."""
     return launches >= LEAST and switch(SWITCH) is not False

@@ -57,7 +57,7 @@ def _steps(array: DeviceArray, unit: int) -> list[int]:
 
 
 def _fits(array: DeviceArray, unit: int) -> bool:
-    """Whether entries and strides are whole numbers of units of so many bytes."""
+    """Whether the address, entries and strides are multiples of `unit` bytes."""
     steps = array.strides or ()
     return not any(n % unit for n in (array.dtype.itemsize, *steps)) and not array.address % unit
 
@@ -71,7 +71,7 @@ def _row_major(array: DeviceArray) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _kernel(rank: int, unit: int) -> CudaKernel:
-    """The kernel for arrays of so many axes, whose entries are counted in units of bytes."""
+    """The kernel that copies arrays of `rank` axes in units of `unit` bytes."""
     axes = range(rank)
     names = ["count", "begin", "first", *(f"{letter}{k}" for letter in "nst" for k in axes)]
     lines = [f"def copy_strided({', '.join(['x', 'out', *names])}):"]

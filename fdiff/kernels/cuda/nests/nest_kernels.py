@@ -201,7 +201,7 @@ class NestKernels:
         return self._published(mapped.nest, text.alone())
 
     def _row_team(self, mapped: MappedNest, terms: int) -> Team:
-        """Who reduces rows of so many terms in a block: its warps, or all of its threads."""
+        """The team that reduces rows of `terms` terms in a block: a warp, or all of its threads."""
         by_warps = mapped.parallel and terms <= self._tuning.warp_terms
         return BLOCK_TEAM.by_warps() if by_warps else BLOCK_TEAM
 
@@ -239,7 +239,7 @@ class NestKernels:
         return lines if 4 * long >= 3 * threads * -(-long // threads) else ""
 
     def _emit_rows(self, mapped: MappedNest, head: list[str], terms: int) -> None:
-        """A kernel whose blocks reduce a row of so many terms at a time, or whose warps do."""
+        """Emit a kernel in which each block, or each warp, reduces a row of `terms` terms."""
         self._flush()
         tuning = self._tuning
         rows, most = iterations(mapped.nest, 0, mapped.parallel), tuning.entry_blocks

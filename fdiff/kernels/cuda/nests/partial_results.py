@@ -42,7 +42,7 @@ def neutral_element(a: Accumulator) -> str:
 
 
 def by_blocks(mapped: MappedNest, blocks: str, memory: PartialMemory) -> tuple[MappedNest, Nest]:
-    """Each of so many blocks leaves a partial result of a nest that reduces all its loops."""
+    """Split a nest that reduces all its loops: each of `blocks` blocks leaves a partial result."""
     stages = _Stages((blocks,), (Axis(-1, "1", "block_number"),), (Axis(0),), 0)
     return _staged(mapped, mapped.nest, stages, memory)
 

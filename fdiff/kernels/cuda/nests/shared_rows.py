@@ -119,7 +119,7 @@ class SharedRows:
         return max(tuning.tile_rows, wanted // tuning.tile_rows * tuning.tile_rows)
 
     def kept(self, height: int) -> tuple[list[TileRows], dict[str, int]]:
-        """What is kept of tiles of so many rows: rows that are read, and entries of temporaries."""
+        """The rows that tiles of `height` rows read, and the entries of their temporaries."""
         read: list[TileRows] = []
         kept: dict[str, int] = {}
         left = self._room

@@ -86,7 +86,7 @@ def _unrolled(nest: Nest) -> Iterator[ThreadStep]:
 
 
 def _keeps_to_its_entries(body: ThreadBody, graph: KernelGraph) -> bool:
-    """Whether what a thread reads of memory that the body writes is what it has written itself.
+    """Whether a thread reads, of memory that the body writes, only entries it has written.
 
     All entries of a carry have to be among those that it reads or writes, or none: then it stays.
     """

@@ -23,7 +23,7 @@ def trials(*, full: bool) -> Iterator[Trial]:
 
 
 def calls(*, full: bool) -> Iterator[Trial]:
-    """Those of machine code, where nothing is made to fail."""
+    """The trials of machine code in which no step is made to fail."""
     return (trial for trial in trials(full=full) if not (trial.failing[0] or trial.flag))
 
 

@@ -1,4 +1,4 @@
-"""A trial call of the entry stub: what the kernel must be given, and what the call must return."""
+"""A trial call of the entry stub: the arguments that the kernel must get, and the result."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Trial(NamedTuple):
 
 
 class TrialKernel:
-    """What stands for machine code: it compares what it is given, and writes 1, 2, ... to outputs.
+    """A stand-in for machine code: it checks its arguments and writes 1, 2, ... to its outputs.
 
     `check` raises for memory that is not known, `locked` tells whether the GIL is held. `wrong`
     says what was not as it should be, and `outside` is what a signal handler raised.

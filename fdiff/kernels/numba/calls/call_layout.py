@@ -1,4 +1,4 @@
-"""The layout of a call that code of Numba makes: what its arguments are, and what its results.
+"""The layout of a call from Numba's code: its arguments and its results.
 
 A layout leaves sizes out, so that one function of Numba serves all shapes. Trees are tuples,
 perhaps nested, of leaves' numbers; None stands for itself.
@@ -16,7 +16,7 @@ Tree = object  # an int, None, or a tuple of trees
 
 
 class ArrayArgument(NamedTuple):
-    """An array of so many axes, which the kernel reads as `read`."""
+    """An array of `rank` axes, which the kernel reads with the dtype `read`."""
 
     dtype: np.dtype
     rank: int

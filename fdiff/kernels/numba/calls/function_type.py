@@ -37,7 +37,7 @@ caller_cache.watch()
 
 
 class Calls(NamedTuple):
-    """What calls of one layout need: the records, and what goes to Python.
+    """The records for calls of one layout, and the Python functions that they fall back to.
 
     `on_miss` is given the arguments of a call and returns the address of its record. `on_failure`
     is given that, a status, and whether Python chose the record. It raises, or returns the address
@@ -78,7 +78,7 @@ class FunctionType(types.Callable, types.Opaque):
 
     @property
     def callee(self) -> Callee:
-        """The function, which whoever calls it has."""
+        """The function; code that calls it keeps it alive."""
         callee = self._callee()
         assert callee is not None, "code that is compiled has what it calls"
         return callee

@@ -197,7 +197,7 @@ def stack(_: Any) -> tuple[Any, Codegen]:
 
 @intrinsic
 def allocate(_: Any, size: Any) -> tuple[Any, Codegen]:
-    """The address of so many bytes, to be freed."""
+    """Allocate `size` bytes and return their address; the caller frees them."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ptrtoint(context.nrt.allocate(builder, args[0]), _WORD)
@@ -323,7 +323,7 @@ def _in_c_order(array: Any) -> Any:
 
 @numba.njit
 def bytes_equal(first: int, other: int, count: int) -> bool:
-    """Whether so many bytes at two addresses are equal."""
+    """Whether `count` bytes at two addresses are equal."""
     for k in range(count):  # noqa: SIM110 - Numba knows no `all`
         if byte(first + k) != byte(other + k):
             return False
@@ -332,7 +332,7 @@ def bytes_equal(first: int, other: int, count: int) -> bool:
 
 @intrinsic
 def copy_bytes(_: Any, target: Any, source: Any, count: Any) -> tuple[Any, Codegen]:
-    """Copy so many bytes between places that do not overlap."""
+    """Copy `count` bytes between places that do not overlap."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         to, what = [builder.inttoptr(address, _BYTE.as_pointer()) for address in args[:2]]

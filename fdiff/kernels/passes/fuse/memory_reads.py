@@ -1,4 +1,4 @@
-"""What effects read in memory and what they compute, found before any statement is made."""
+"""Memory reads and computations of effects, before any statement is made."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class Plan:
 def make_plan(
     analysis: GraphAnalysis, also: Iterable[int] = (), before: Plan | None = None
 ) -> Plan:
-    """Decide what is stored: what costs too much to compute again, and the nodes in `also`.
+    """Decide which nodes are stored: those too costly to compute again, and those in `also`.
 
     `before` is an earlier plan, whose cached reads are taken over where nothing has changed.
     """

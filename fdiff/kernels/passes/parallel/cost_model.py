@@ -108,7 +108,7 @@ def _each_trip(item: ControlItem, work: Work) -> Work:
 
 
 def matrix_work(routine: str, sizes: Sequence[str]) -> tuple[Work, ...]:
-    """The work of a routine for so many matrices, their size, and columns if it has such."""
+    """The work of a routine for `sizes`: number of matrices, their order, and columns if any."""
     stack, *sizes = sizes
     named = dict(zip("nc", sizes, strict=False))
     costs = _ROUTINES.get("triangular" if routine.startswith("triangular") else routine, {})
@@ -130,7 +130,7 @@ def _cost(s: Statement) -> float:
 
 
 def in_long_program(flops: int, size: int) -> float:
-    """Nanoseconds for an operation among thousands, of `size` entries with so many `flops` each.
+    """Nanoseconds for an operation among thousands, of `size` entries with `flops` flops each.
 
     Their loops are short, and their functions are called; other kernels inline them. Fitted to
     loops of 1,500 to 2,000 passes, unrolled to tapes of 7,000 to 20,000 nodes, whose times are 0.7
@@ -143,5 +143,5 @@ def in_long_program(flops: int, size: int) -> float:
 
 
 def multiplying(terms: int) -> float:
-    """Nanoseconds for a matrix product that adds up so many terms."""
+    """Nanoseconds for a matrix product that adds up `terms` terms."""
     return _TERM * terms

@@ -127,7 +127,7 @@ class _Distribution(SeparableStatements):
         return [self._piece(begin, end) for begin, end in pairwise(self.bounds)]
 
     def _piece(self, begin: int, end: int) -> Nest:
-        """What gives values of earlier pieces, the statements of this one, and what it hands on."""
+        """A nest of one piece's statements, with loads from earlier pieces and stores for later."""
         own: list[Statement] = []
         for s in self.lines[begin:end]:
             own.append(s)

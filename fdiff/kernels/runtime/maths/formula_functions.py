@@ -19,7 +19,7 @@ _many_calls: ContextVar[bool] = ContextVar("many_calls", default=False)
 
 @contextmanager
 def expecting(calls: int) -> Iterator[None]:
-    """A context in which a kernel with so many calls of elementary functions is compiled."""
+    """A context in which a kernel with `calls` calls of elementary functions is compiled."""
     token = _many_calls.set(calls > INLINED)
     try:
         yield
