@@ -135,7 +135,7 @@ def test_names_of_values_say_what_the_values_are():
 
 
 SHORT = re.compile(r"\b(that|those)\s+of\b")
-RIDDLES = re.compile(r"\bso\s+many\b|\bwhoever\b|\bwhat\b.*\bwhat\b", re.I | re.S)
+RIDDLES = re.compile(r"\bso\s+many\b|\bwhoever\b|\bwhat\b.*\bwhat\b", re.IGNORECASE | re.DOTALL)
 
 
 def test_docstrings_repeat_their_nouns():
