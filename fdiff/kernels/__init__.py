@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from .numba.calls.function_type import Calls, FunctionType
     from .numba.calls.records import KernelRecord, RecordTable, as_word, hash_of
     from .passes.pipeline import NAMES as PASSES
+    from .record_calls import record_caller
     from .runtime.status import error_of
     from .tape_costs import TapeCosts, costs_of_tape, flops_of_node
     from .thread_pool import one_thread, threads
@@ -173,6 +174,7 @@ __all__ = [
     "on_disk",
     "one_thread",
     "predict_seconds",
+    "record_caller",
     "rule_of_text",
     "seen",
     "source",
@@ -213,6 +215,7 @@ _NAMES = {
     "numba.calls.call_text": "NOT_IN_ORDER OTHER_SHAPE SHARED_OUT",
     "numba.calls.function_type": "Calls FunctionType",
     "numba.calls.records": "KernelRecord RecordTable as_word hash_of",
+    "record_calls": "record_caller",
     "runtime.status": "error_of",
     "tape_costs": "TapeCosts costs_of_tape flops_of_node",
     "thread_pool": "one_thread threads",

@@ -25,7 +25,7 @@ from ..call.prepared import Prepared
 from .c_calls_from_python import function_type
 from .c_declarations import Results, declare, plain_type, scipy_signature
 from .call_layouts import Example, call_example, called_function, check_examples
-from .numba_calls import CallRecords
+from .numba_calls import CallRecords, no_memory
 
 
 class CFunction:
@@ -139,10 +139,6 @@ class CFunction:
         try:
             if status == CStatus.MISS:
                 return self._records.asked(self._example_at(table))
-            if status == CStatus.OVERLAP:
-                return self._apart(table)
-            if status == CStatus.NO_MEMORY:
-                raise self._error_of(status)  # noqa: TRY301 - kept, as errors of what is called here
             code = self._records.on_failure((record, status, bool(sure)))
         except BaseException as error:  # noqa: BLE001 - C cannot raise it: `check` does
             trim(error)
@@ -164,23 +160,10 @@ class CFunction:
         ]
         return self._example.with_leaves(leaves)
 
-    def _apart(self, table: int) -> int:
-        """A call where a result lies over something that is read: into other memory first."""
-        signature = self._declared.signature
-        arguments = [_array_at(table, k, parameter) for k, parameter in enumerate(signature.given)]
-        results = signature.table[len(arguments) :]
-        outputs = [np.empty(parameter.shape, parameter.dtype) for parameter in results]
-        status = self._entry.call([a.ctypes.data for a in (*arguments, *outputs)])
-        if status:
-            return CStatus.FAILED
-        for k, (array, parameter) in enumerate(zip(outputs, results, strict=True), len(arguments)):
-            ctypes.memmove(_address_at(table, k), array.ctypes.data, parameter.size)
-        return 0
-
     def _error_of(self, status: int) -> Exception:
         """The error that a status stands for."""
         if status == CStatus.NO_MEMORY:
-            return MemoryError(f"{self._name}: there is no memory for the workspace of a call.")
+            return no_memory(self._name)
         asked = f"cfunc({self._name})"
         if status == CStatus.MISS:
             fact = "a call took a branch, or had values, for which no kernel was made."

@@ -128,6 +128,8 @@ class CallRecords:
         if status == kernels.OTHER_SHAPE:
             fact = "out holds an array of another shape than the result."
             raise failure(InputError, self.name, fact, "Pass arrays shaped like the result.")
+        if status == kernels.CStatus.NO_MEMORY:
+            raise no_memory(self.name)
         if status == kernels.SHARED_OUT:
             fact = "two arrays in out share memory: one result would be written over the other."
             raise failure(InputError, self.name, fact, "Pass an array of its own for each.")
@@ -200,6 +202,11 @@ class CallRecords:
         return self._example.with_leaves(leaves)
 
 
+def no_memory(name: str) -> MemoryError:
+    """The error of a call whose kernel found no memory."""
+    return MemoryError(f"{name}: there is no memory for the workspace of a call.")
+
+
 def _word(leaf: object) -> str:
     """A leaf as messages show it: the type of an array, or the value."""
     if not isinstance(leaf, np.ndarray):
@@ -248,7 +255,8 @@ class NumbaCallee:
             raise failure(InputError, self.name, fact, way)
         on_miss = records.on_miss if self.misses == "python" else records.on_unknown
         asked, failed = self._with_notes(on_miss), self._with_notes(records.on_failure)
-        return kernels.Calls(records.layout, records.table, asked, failed)
+        caller = kernels.record_caller(records.table)
+        return kernels.Calls(records.layout, caller, asked, failed)
 
     def _with_notes(self, function: Callable[[Any], int]) -> Callable[[Any], int]:
         """The function, whose errors get a note with the public call and the user's line.

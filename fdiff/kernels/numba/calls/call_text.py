@@ -1,9 +1,9 @@
 """The function that Numba compiles for the calls of one layout, as text.
 
-It looks for the record of the arguments' shapes, makes the results, puts all addresses into the
-table that the kernel is given, and calls it. Where there is no record, Python makes one and says
-where it is. A record whose pinned inputs or guard do not hold gives way to the next one. Python's
-own record is used as it is: near a tie, kernel and guard may round to different sides.
+It converts the arguments, looks for the record of their shapes, makes the results, and calls the
+record with all addresses (`kernels.record_calls`). Where there is no record, Python makes one and
+says where it is. A record whose pinned inputs or guard do not hold gives way to the next one.
+Python's own record is used as it is: near a tie, kernel and guard may round to different sides.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...c_signature import CStatus
 from .call_layout import (
     ArrayArgument,
     CallLayout,
@@ -21,10 +22,11 @@ from .call_layout import (
     Result,
     Tree,
 )
-from .records import LINE, MULTIPLIERS, NONE, OFFSETS, STACK, word_map
+from .records import COPIED, MULTIPLIERS, NEW, OFFSETS, word_map
 
 # What `failed` is told in place of a kernel's status.
 NOT_IN_ORDER, OTHER_SHAPE, SHARED_OUT = -101, -102, -103
+MISS = int(CStatus.MISS)
 _AT = {name: f"load(r, {word})" for name, word in OFFSETS.items()}  # r is the address of a record
 
 
@@ -123,7 +125,7 @@ class _Writer:
             else:
                 yield f"k{k} = np.int64({path})"
         yield from (f"z{k} = {path}" for k, path in self.out.where.items())
-        yield "chains = chains_of(table)"
+        yield "chains = chains_of(caller)"
 
     def _keys(self) -> list[str]:
         key = self.words.key
@@ -151,9 +153,11 @@ class _Writer:
             yield from self._fail("order")
         yield from self._checks()
         yield from self._results()
-        yield from self._memory()
-        yield from self._tables()
         yield from self._call()
+        yield from self._deliver()
+        yield "if status == 0:"
+        yield "    break"
+        yield f"r = {_AT['NEXT']}"
 
     def _fail(self, status: str) -> Iterator[str]:
         """Have Python raise the error that a status stands for, within an ``if``."""
@@ -185,112 +189,49 @@ class _Writer:
         for k in self.arrays:
             result = self.layout.made[k]
             assert isinstance(result, Result), "a number is no array"
-            if self.out.direct.get(k):
-                yield f"t{k} = 0"
-                yield f"if {self._overlaps(k)}:"
-                yield f"    t{k} = allocate(load(r, {self.words.bytes[k]}) + 1)"
-            else:
+            if not self.out.direct.get(k):
                 yield f"y{k} = np.empty({self._sizes(k)}, {_named(result.dtype)})"
         for k in self.scalars:
             result = self.layout.made[k]
             assert isinstance(result, Result), "a number has no slot"
             yield f"q{k} = slot({_named(result.dtype)}(0))"
 
-    def _overlaps(self, k: int) -> str:
-        """Whether an array that is given to write to overlaps one that is read."""
-        tests = [f"shared(z{k}, {self.array[a]})" for a in self.layout.arrays]
-        tests.append(f"overlaps_fixed(r, z{k})")
-        return " or ".join(tests)
-
     def _address(self, k: int) -> str:
         """Where the kernel writes a result."""
         if k not in self.arrays:
             return f"q{k}"
-        if k in self.out.where and self.out.direct[k]:
-            return f"(t{k} if t{k} != 0 else address_of(z{k}))"
-        return f"address_of(y{k})"
+        return f"address_of({'z' if self.out.direct.get(k) else 'y'}{k})"
 
-    def _memory(self) -> Iterator[str]:
-        yield f"total = {_AT['TOTAL']}"
-        yield f"if total <= {STACK}:"
-        yield "    workspace = 0"
-        yield "    w = stack()"
-        yield "else:"
-        yield f"    workspace = allocate(total + {LINE})"
-        yield f"    w = (workspace + {LINE - 1}) & -{LINE}"
-
-    def _tables(self) -> Iterator[str]:
-        """All addresses, where the kernel looks for them."""
-        for leaf, word in self.words.read.items():
-            array = isinstance(self.layout.given[leaf], ArrayArgument)
-            value = f"address_of({self.array[leaf]})" if array else f"p{leaf}"
-            yield f"store(w, load(r, {word}), {value})"
-        for leaf, word in self.words.place.items():
-            yield f"store(w, load(r, {word}), {self._address(leaf)})"
-        yield f"store(w, {_AT['WORK_AT']}, w + {_AT['WORK']})"
-        yield "holds = slot(np.uint8(1))"
-        yield f"if {_AT['GUARD']} != {NONE}:"
-        yield f"    store(w, {_AT['GUARD']}, holds)"
-        yield f"for k in range({_AT['FIXED_COUNT']}):"
-        yield f"    at = {_AT['FIXED']} + 24 * k"
-        yield "    store(w, load(at, 0), load(at, 1))"
+    def _addresses(self) -> str:
+        """The addresses of what the kernel reads and writes, as a tuple."""
+        read = [
+            f"address_of({self.array[leaf]})" if leaf in self.array else f"p{leaf}"
+            for leaf in self.words.read
+        ]
+        return f"({''.join(f'{a}, ' for a in [*read, *map(self._address, self.words.place)])})"
 
     def _call(self) -> Iterator[str]:
-        """The call, and what follows where it failed or its guard does not hold."""
-        tables = f"w, {_AT['STRIDES']}, {_AT['INTS']}, {_AT['FLOATS']}"
-        yield f"done = sure or {_AT['PIN_COUNT']} == 0 or pins_hold(r, w)"
-        yield "if done:"
-        yield f"    status = call_kernel({_AT['KERNEL']}, {tables})"
-        yield "    if status != 0:"
-        yield f"        code = {_AT['BY_LIBM']}"
-        yield "        if code == 0:"
-        yield "            code = failed(r, status, sure)"
-        yield "        if code > 0:"
-        yield f"            status = call_kernel(code, {tables})"
-        yield "            if status != 0:"
-        yield "                code = failed(r, status, sure)"
-        yield "        if code < 0:"
-        yield from ("            " + line for line in self._free())
-        yield from self._raise("            ")
-        yield "    done = status == 0 and (sure or byte(holds) != 0)"
-        yield from (f"    if done and {_AT['SHARED']} != 0:", *self._copies())
+        """The call; where it fails, Python raises, or says to try again or the next record."""
+        call = f"status = call_record(caller, r, given, sure, {COPIED if self.out.where else NEW})"
+        addresses = self._addresses()
+        yield f"given = {0 if addresses == '()' else f'slot({addresses})'}"
+        yield call
+        yield f"while status != 0 and status != {MISS}:"
+        yield "    answer = failed(r, status, sure)"
+        yield "    if answer < 0:"
+        yield from self._raise("        ")
+        yield f"    status = {MISS}"
+        yield "    if answer != 0:"
+        yield f"        {call}"
         yield from (f"keep({self.array[k]})" for k in self.layout.arrays)
-        yield from self._deliver()
-        yield from self._free(results=False)
-        yield "if done:"
-        yield "    break"
-        yield f"r = {_AT['NEXT']}"
-
-    def _free(self, *, results: bool = True) -> Iterator[str]:
-        """Free the kernel's memory, and the memory of `results` that are copied to the caller's."""
-        for place in [
-            "workspace",
-            *(f"t{k}" for k in self.arrays if self.out.direct.get(k) and results),
-        ]:
-            yield f"if {place} != 0:"
-            yield f"    free({place})"
-
-    def _copies(self) -> Iterator[str]:
-        """Results that are one output of the kernel."""
-        yield "        pass"
-        for k, word in self.words.source.items():
-            place = self._address(k)
-            yield f"        if load(r, {word}) != {NONE}:"
-            size = f"load(r, {self.words.bytes[k]})"
-            yield f"            copy_bytes({place}, load(w, load(r, {word})), {size})"
 
     def _deliver(self) -> Iterator[str]:
         """Copy results to the arrays of the caller's that the kernel could not write to."""
         for k in self.arrays:
             if k not in self.out.where:
                 yield f"keep(y{k})"
-            elif self.out.direct[k]:
-                yield f"if t{k} != 0:"
-                yield "    if done:"
-                yield f"        copy_bytes(address_of(z{k}), t{k}, load(r, {self.words.bytes[k]}))"
-                yield f"    free(t{k})"
-            else:
-                yield from ("if done:", f"    z{k}[...] = y{k}")
+            elif not self.out.direct[k]:
+                yield from ("if status == 0:", f"    z{k}[...] = y{k}")
 
     def _spelled(self, tree: Tree, kinds: Iterator[int]) -> str:
         """The result as an expression."""

@@ -16,7 +16,7 @@ from numba.core.errors import NumbaWarning
 
 from ....errors import warn
 from .intrinsics import HeldObject, objects_of
-from .records import RecordTable
+from .records import RecordCaller
 
 
 class _CallerCache(event.Listener):
@@ -44,8 +44,8 @@ class _CallerCache(event.Listener):
 def _called(library: Any) -> Iterator[str]:
     """The derivatives that machine code calls, itself or in functions that it was linked with."""
     for held in objects_of(library):
-        if isinstance(held, HeldObject) and isinstance(held.value, RecordTable):
-            yield held.value.name
+        if isinstance(held, HeldObject) and isinstance(held.value, RecordCaller):
+            yield held.value.records.name
     for linked in library._linking_libraries:
         yield from _called(linked)
 

@@ -30,22 +30,22 @@ from .call_text import (
     names_of,
 )
 from .pending_errors import putting_aside
-from .records import RecordTable
+from .records import RecordCaller
 
 _numbers = count(1)
 caller_cache.watch()
 
 
 class Calls(NamedTuple):
-    """The records for calls of one layout, and the Python functions that they fall back to.
+    """The caller of records for one layout, and the Python functions that it falls back to.
 
     `on_miss` is given the arguments of a call and returns the address of its record. `on_failure`
-    is given that, a status, and whether Python chose the record. It raises, or returns the address
-    of the kernel to call in its place, or 0 if the next record is to be tried.
+    is given that, a status, and whether Python chose the record. It raises, or returns 0 for the
+    next record, another number to try this one again.
     """
 
     layout: CallLayout
-    table: RecordTable
+    caller: RecordCaller
     on_miss: Callable[[tuple[object, ...]], int]
     on_failure: Callable[[tuple[int, int, bool]], int]
 
@@ -225,7 +225,7 @@ def _compiled(calls: Calls, out: OutArrays | None, plain: frozenset[int]) -> Any
         **{name: getattr(intrinsics, name) for name in intrinsics.NAMES},
         **names_of(calls.layout),
     }  # fmt: skip
-    space["table"] = intrinsics.HeldObject(calls.table)
+    space["caller"] = intrinsics.HeldObject(calls.caller)
     for name in ("on_miss", "on_failure"):
         space[name] = intrinsics.HeldObject(putting_aside(getattr(calls, name)))
     exec(compile(text, file, "exec"), space)

@@ -19,18 +19,12 @@ from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import models, overload, register_model
 
 from .pending_errors import PendingError
-from .records import LINE, STACK
-from .records import OFFSETS as _AT
-
-_FIXED, _FIXED_COUNT = _AT["FIXED"], _AT["FIXED_COUNT"]
-_PINS, _PIN_COUNT = _AT["PINS"], _AT["PIN_COUNT"]
 
 # Calls of an intrinsic leave out its first parameter, which no checker of types knows.
 intrinsic = cast("Callable[[Any], Any]", numba_intrinsic)
 _numbers = count(1)
 _WORD = ir.IntType(64)
-_BYTE = ir.IntType(8)
-_KERNEL = ir.FunctionType(_WORD, [_WORD.as_pointer()] * 4)
+_CALL = ir.FunctionType(_WORD, [*[_WORD.as_pointer()] * 3, *[_WORD] * 2])
 # Parameters of code generators: Numba's contexts, LLVM's builder, a signature, values.
 Codegen = Callable[[Any, Any, Any, Any], Any]
 
@@ -78,15 +72,15 @@ _OBJECTS = "fdiff_objects"
 
 
 @intrinsic
-def chains_of(_: Any, table: Any) -> tuple[Any, Codegen]:
-    """The address of a table's chains. Code that contains it is not kept on disk."""
+def chains_of(_: Any, caller: Any) -> tuple[Any, Codegen]:
+    """The address of the chains of a table. Code that contains it is not kept on disk."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        records = _held(context, signature.args[0])
+        records = _held(context, signature.args[0]).records
         cell = context.add_dynamic_addr(builder, records.cell.ctypes.data, info="fdiff")
         return builder.load(builder.bitcast(cell, _WORD.as_pointer()))
 
-    return types.int64(table), codegen
+    return types.int64(caller), codegen
 
 
 def _pointer(builder: Any, address: Any, index: Any = None) -> Any:
@@ -103,28 +97,6 @@ def load(_: Any, address: Any, index: Any) -> tuple[Any, Codegen]:
         return builder.load(_pointer(builder, *args))
 
     return types.int64(types.int64, types.int64), codegen
-
-
-@intrinsic
-def store(_: Any, address: Any, index: Any, value: Any) -> tuple[Any, Codegen]:
-    """Set the word number `index` from an address on."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[2], _pointer(builder, args[0], args[1]))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic
-def byte(_: Any, address: Any) -> tuple[Any, Codegen]:
-    """The byte at an address."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value = builder.load(builder.inttoptr(args[0], _BYTE.as_pointer()))
-        return builder.zext(value, _WORD)
-
-    return types.int64(types.int64), codegen
 
 
 @intrinsic
@@ -184,49 +156,21 @@ def float_of(_: Any, bits: Any) -> tuple[Any, Codegen]:
 
 
 @intrinsic
-def stack(_: Any) -> tuple[Any, Codegen]:
-    """The address of `STACK` bytes on the stack."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        room = cgutils.alloca_once(builder, _BYTE, size=STACK + LINE)
-        begin = builder.add(builder.ptrtoint(room, _WORD), _WORD(LINE - 1))
-        return builder.and_(begin, _WORD(-LINE))
-
-    return types.int64(), codegen
-
-
-@intrinsic
-def allocate(_: Any, size: Any) -> tuple[Any, Codegen]:
-    """Allocate `size` bytes and return their address; the caller frees them."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ptrtoint(context.nrt.allocate(builder, args[0]), _WORD)
-
-    return types.int64(types.int64), codegen
-
-
-@intrinsic
-def free(_: Any, address: Any) -> tuple[Any, Codegen]:
-    """Free what `allocate` gave."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        context.nrt.free(builder, builder.inttoptr(args[0], _BYTE.as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(types.int64), codegen
-
-
-@intrinsic
-def call_kernel(
-    _: Any, code: Any, data: Any, strides: Any, ints: Any, floats: Any
+def call_record(
+    _: Any, caller: Any, record: Any, addresses: Any, sure: Any, memory: Any
 ) -> tuple[Any, Codegen]:
-    """The status of a kernel that is given the addresses of its four tables."""
+    """The status of a record's kernel, for the addresses of its arguments and results."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kernel = builder.inttoptr(args[0], _KERNEL.as_pointer())
-        return builder.call(kernel, [_pointer(builder, table) for table in args[1:]])
+        called = _held(context, signature.args[0])
+        data = context.add_dynamic_addr(builder, called.words.ctypes.data, info="fdiff")
+        code = context.add_dynamic_addr(builder, called.code, info="fdiff")
+        function = builder.bitcast(code, _CALL.as_pointer())
+        tables = [builder.ptrtoint(data, _WORD), *args[1:3]]
+        pointers = [_pointer(builder, table) for table in tables]
+        return builder.call(function, [*pointers, builder.zext(args[3], _WORD), args[4]])
 
-    return types.int64(*[types.int64] * 5), codegen
+    return types.int64(caller, *[types.int64] * 2, types.boolean, types.int64), codegen
 
 
 @intrinsic
@@ -322,38 +266,6 @@ def _in_c_order(array: Any) -> Any:
 
 
 @numba.njit
-def bytes_equal(first: int, other: int, count: int) -> bool:
-    """Whether `count` bytes at two addresses are equal."""
-    for k in range(count):  # noqa: SIM110 - Numba knows no `all`
-        if byte(first + k) != byte(other + k):
-            return False
-    return True
-
-
-@intrinsic
-def copy_bytes(_: Any, target: Any, source: Any, count: Any) -> tuple[Any, Codegen]:
-    """Copy `count` bytes between places that do not overlap."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        to, what = [builder.inttoptr(address, _BYTE.as_pointer()) for address in args[:2]]
-        cgutils.raw_memcpy(builder, to, what, args[2], 1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
-
-
-@numba.njit
-def pins_hold(record: int, data: int) -> bool:
-    """Whether the pinned inputs of a record have the bytes that they must have."""
-    at = load(record, _PINS)
-    for k in range(load(record, _PIN_COUNT)):
-        pin = at + 24 * k
-        if not bytes_equal(load(data, load(pin, 0)), load(pin, 1), load(pin, 2)):
-            return False
-    return True
-
-
-@numba.njit
 def shared(first: Any, other: Any) -> bool:
     """Whether arrays may share memory: their first and last bytes tell."""
     a, b = extent(first), extent(other)
@@ -374,21 +286,8 @@ def extent(array: Any) -> tuple[int, int]:
     return begin, end
 
 
-@numba.njit
-def overlaps_fixed(record: int, array: Any) -> bool:
-    """Whether an array may share memory with one that a record names."""
-    begin, end = extent(array)
-    at = load(record, _FIXED)
-    for k in range(load(record, _FIXED_COUNT)):
-        first = load(at + 24 * k, 1)
-        if begin < first + load(at + 24 * k, 2) and first < end:
-            return array.size != 0
-    return False
-
-
 # Everything that texts of calls name.
 NAMES = (
-    "address_of", "allocate", "byte", "call_kernel", "call_python", "chains_of", "contiguous",
-    "copy_bytes", "float_of", "free", "in_c_order", "keep", "load", "number_at", "overlaps_fixed",
-    "pins_hold", "raise_pending", "rarely", "shared", "slot", "stack", "store",
+    "address_of", "call_python", "call_record", "chains_of", "contiguous", "float_of",
+    "in_c_order", "keep", "load", "number_at", "raise_pending", "rarely", "shared", "slot",
 )  # fmt: skip

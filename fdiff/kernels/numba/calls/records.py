@@ -12,7 +12,7 @@ which looks for them and says which record to use.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +22,18 @@ from ....process import anomaly_watch
 from ....process.forking import no_fork
 from ....process.turns import TurnLock
 from ...executable import BareKernel
-from .call_layout import ArrayArgument, CallLayout, Number, NumberArgument, Result
+from .call_layout import (
+    ArrayArgument,
+    CallLayout,
+    Number,
+    NumberArgument,
+    Result,
+    ValueArgument,
+)
 
 HEADER = (
     "NEXT", "TOTAL", "WORK", "WORK_AT", "KERNEL", "BY_LIBM", "STRIDES", "INTS", "FLOATS", "FIXED",
-    "FIXED_COUNT", "PINS", "PIN_COUNT", "GUARD", "SHARED", "C_ORDER",
+    "FIXED_COUNT", "PINS", "PIN_COUNT", "GUARD", "C_ORDER",
 )  # fmt: skip
 OFFSETS = {name: k for k, name in enumerate(HEADER)}
 NONE = -1  # in place of a position
@@ -47,7 +54,7 @@ class WordMap(NamedTuple):
 
     `key` are what records are looked up by; `read` is the position of an argument among the
     addresses that the kernel is given. Of a result: its sizes, its position, the position of the
-    output that it is a copy of, its bytes, or its value.
+    output that it is a copy of, or its value. From `bytes` on are the bytes of all these, in order.
     """
 
     key: tuple[tuple[int, int, int], ...]  # the word, the leaf, the axis (-1: the leaf's value)
@@ -55,8 +62,8 @@ class WordMap(NamedTuple):
     sizes: dict[int, tuple[int, ...]]
     place: dict[int, int]
     source: dict[int, int]
-    bytes: dict[int, int]
     value: dict[int, int]
+    bytes: int
     length: int
 
 
@@ -71,15 +78,16 @@ def word_map(layout: CallLayout) -> WordMap:
             key.append((next(words), k, -1))
     traced = [k for k, entry in enumerate(layout.given) if hasattr(entry, "read")]
     outputs = {k: entry for k, entry in enumerate(layout.made) if isinstance(entry, Result)}
+    numbers = [k for k, entry in enumerate(layout.made) if isinstance(entry, Number)]
     return WordMap(
         tuple(key),
         {k: next(words) for k in traced},
         {k: tuple([next(words) for _ in range(entry.rank)]) for k, entry in outputs.items()},
         {k: next(words) for k in outputs},
         {k: next(words) for k in outputs},
-        {k: next(words) for k in outputs},
-        {k: next(words) for k, entry in enumerate(layout.made) if isinstance(entry, Number)},
-        next(words),
+        {k: next(words) for k in numbers},
+        first := next(words),
+        first + len(traced) + len(outputs) + len(numbers),
     )
 
 
@@ -105,6 +113,19 @@ class KernelRecord(NamedTuple):
     def conditional(self) -> bool:
         """Whether calls with this key may need another record."""
         return bool(self.pins) or self.guard is not None
+
+
+# Where results are: in new memory; or in the caller's, where what overlaps goes through other
+# memory, or is refused.
+NEW, COPIED, REFUSED = range(3)
+
+
+class RecordCaller(NamedTuple):
+    """The code that calls records of a table (`kernels.record_calls`), and its call data."""
+
+    records: RecordTable
+    code: int
+    words: np.ndarray
 
 
 class RecordTable:
@@ -219,6 +240,7 @@ class RecordTable:
             at = [k for k, s in enumerate(record.sources) if type(s) is int and s == leaf]
             words[word] = at[0] if at else count - 1
         self._outputs(record, words, first, count - 1)
+        words[self.words.bytes :] = [*self._bytes(words)]
         self._held += [record, bound.owner]
         return words
 
@@ -233,14 +255,24 @@ class RecordTable:
                 words[self.words.value[leaf]] = bits.view(np.int64)[0]
                 continue
             assert isinstance(output, int), "an output of the kernel is known by its number"
-            shape, dtype = record.kernel.made[output]
-            words[list(self.words.sizes[leaf])] = shape
+            words[list(self.words.sizes[leaf])] = record.kernel.made[output][0]
             again = output in at
             words[self.words.place[leaf]] = spare if again else first + output
             words[self.words.source[leaf]] = first + output if again else NONE
-            words[self.words.bytes[leaf]] = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            words[OFFSETS["SHARED"]] |= again
             at[output] = leaf
+
+    def _bytes(self, words: np.ndarray) -> Iterator[int]:
+        """The bytes of the arguments that the kernel reads, of its outputs, and of constants."""
+        for leaf in self.words.read:
+            argument = self._layout.given[leaf]
+            assert not isinstance(argument, ValueArgument), "which no kernel reads"
+            sizes = [word for word, of, _ in self.words.key if of == leaf]
+            yield int(np.prod(words[sizes])) * argument.read.itemsize
+        outputs = [r for r in self._layout.made if isinstance(r, Result)]
+        constants = [r for r in self._layout.made if isinstance(r, Number)]
+        for sizes, result in zip(self.words.sizes.values(), outputs, strict=True):
+            yield int(np.prod(words[list(sizes)])) * result.dtype.itemsize
+        yield from (1 if number.kind is bool else 8 for number in constants)
 
     def _fixed(self, record: KernelRecord) -> tuple[list[int], int]:
         """Addresses that are the same in every call: position, address, bytes; and the strides."""
