@@ -262,6 +262,15 @@ def test_kernels_are_entered_by_their_front_door_alone():
     assert found == allowed
 
 
+def test_private_names_stay_in_their_files():
+    private = [
+        where
+        for _, name, where in all_imports()
+        if name.startswith("fdiff.") and re.search(r"\._[a-z]\w*$", name, re.IGNORECASE)
+    ]
+    assert private == []
+
+
 def test_only_kernels_import_numba_and_llvm():
     outside = [
         where

@@ -11,10 +11,14 @@ from typing import Any, cast
 import fdiff.intact_numpy as np
 
 from ...errors import InputError, failure
-from ...functional.derivative_checks.checked_functions import Arrays, FunctionUnderCheck
+from ...functional.derivative_checks.checked_functions import (
+    Arrays,
+    FunctionUnderCheck,
+    of_moving,
+)
 from ...functional.derivative_checks.real_coordinates import only, zeros
 from ...hooks import hooks
-from ...tree import flatten, unflatten
+from ...tree import flatten
 from ..arrays.recorded_array import RecordedArray, tensor
 from ..backward_passes.engine import grad
 from ..forward_ad import dual_level, make_dual, unpack_dual
@@ -156,14 +160,8 @@ def function_of_recorded_arrays(
         )
         raise failure(InputError, call, fact, "Pass arrays of NumPy, or call requires_grad_().")
 
-    def of_leaves(*moving: object) -> object:
-        arguments = list(leaves)
-        for k, leaf in zip(places, moving, strict=True):
-            arguments[k] = leaf
-        return f(*unflatten(spec, arguments))
-
     points = [np.asarray(_value(leaves[k])) for k in places]
-    return FunctionOfRecordedArrays(of_leaves, call, points)
+    return FunctionOfRecordedArrays(of_moving(f, leaves, places, spec), call, points)
 
 
 hooks.recorded_function = function_of_recorded_arrays

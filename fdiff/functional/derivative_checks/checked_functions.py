@@ -13,7 +13,7 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import Function
-from ...tree import flatten, unflatten
+from ...tree import Spec, flatten, unflatten
 from ..operators.jacobians import jacobian
 from ..operators.products import jvp, vjp
 from ..operators.vectorized_map import vmap
@@ -208,13 +208,19 @@ def function_of_leaves(f: Function, inputs: object) -> tuple[Function, list[np.n
     if len(places) == len(args) and all(a is b for a, b in zip(leaves, args, strict=True)):
         return f, points
 
+    return of_moving(f, leaves, places, spec), points
+
+
+def of_moving(f: Function, leaves: list[object], places: list[int], spec: Spec) -> Function:
+    """`f` as a function of the leaves at these places; the other leaves of its arguments stay."""
+
     def of_leaves(*moving: object) -> object:
         arguments = list(leaves)
         for k, leaf in zip(places, moving, strict=True):
             arguments[k] = leaf
         return f(*unflatten(spec, arguments))
 
-    return of_leaves, points
+    return of_leaves
 
 
 def _moves(leaf: object) -> bool:

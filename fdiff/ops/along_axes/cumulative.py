@@ -18,7 +18,7 @@ from ...facets import LayoutRule, Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import UFUNC_METHODS, ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, implements
-from ..entrywise.families import linear, refuse
+from ..entrywise.families import all_mapped, linear, refuse
 from ..entrywise.kink_marks import marked
 from ..entrywise.sample_domains import positive, real, unit
 from ..shapes.shaping import normal_axis, traced
@@ -85,8 +85,7 @@ def _cumprod_vjp(
 
 
 def _map_scan(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, axis: int, reverse: bool) -> list[object]:
-    full = [a if m else np.broadcast_to(a, (size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
-    return [apply(recurrence if len(args) == 2 else cumprod, *full, axis=axis + 1, reverse=reverse)]
+    return [apply(recurrence if len(args) == 2 else cumprod, *all_mapped(args, mapped, size), axis=axis + 1, reverse=reverse)]
 
 
 cumprod = register(

@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType, broadcast_all, promote
 from ...primitive import ZERO, Sample
 from ...trace import TracedArray, apply, implements
-from ..entrywise.families import kind_of, multilinear
+from ..entrywise.families import all_mapped, kind_of, multilinear
 from ..entrywise.sample_domains import real
 from ..shapes.joining_and_splitting import concatenate_call
 from ..shapes.shaping import deepened, normal_axes, normal_axis, traced
@@ -245,7 +245,7 @@ def _convolve_transposes(bar: TracedArray, args: Sequence[TracedArray]) -> list[
 
 
 def _convolve_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
-    return [apply(convolution, *(a if m else np.broadcast_to(a, (size, *a.shape)) for a, m in zip(args, mapped, strict=True)))]
+    return [apply(convolution, *all_mapped(args, mapped, size))]
 
 
 convolution = multilinear(

@@ -15,6 +15,7 @@ from ...facets import Rules
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, implements
 from ...trace.array_links import memory_axes
+from ..entrywise.families import all_mapped
 from ..entrywise.kink_marks import marked
 from ..entrywise.sample_domains import real
 from ..shapes.shaping import normal_axis, traced, with_axes
@@ -83,8 +84,7 @@ def _find(a: np.ndarray, v: np.ndarray, *, side: str) -> np.ndarray:
 
 
 def _find_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, side: str) -> list[object]:
-    full = [a if m else np.broadcast_to(a, (size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
-    return [apply(searchsorted, *full, side=side)]
+    return [apply(searchsorted, *all_mapped(args, mapped, size), side=side)]
 
 
 def _find_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:

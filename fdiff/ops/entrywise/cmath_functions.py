@@ -16,10 +16,6 @@ from ...trace.local_arrays import TracedLocalArray, holds_traced
 from .elementwise import pair
 
 
-def _weak(x: TracedArray) -> TracedArray:
-    return TracedArray(x.home, x.id, x.type, scalar=True, weak=True)
-
-
 def _one(x: object) -> object:
     """A traced number in double precision and without axes, as `cmath` takes it; other values as they are."""
     if not isinstance(x, (TracedArray, TracedLocalArray)):
@@ -27,7 +23,7 @@ def _one(x: object) -> object:
     array: TracedArray = resolve(x)
     if array.size != 1:
         complex(np.empty(array.shape, array.dtype))  # raises what NumPy raises
-    return _weak(array.reshape(()).astype(np.complex128 if array.dtype.kind == "c" else np.float64))
+    return array.reshape(()).astype(np.complex128 if array.dtype.kind == "c" else np.float64).as_python_float()
 
 
 def _is_complex(x: object) -> bool:
@@ -38,8 +34,8 @@ def number(re: object, im: object = 0.0) -> TracedArray:
     """A Python complex that stays traced: ``re + 1j * im``, without the product if both are real."""
     x, y = _one(re), _one(im)
     if _is_complex(x) or _is_complex(y):
-        return _weak(np.add(x, np.multiply(1j, y)) if y is not im or y != 0.0 else np.positive(x))
-    return _weak(apply(pair, *(np.float64(v) if isinstance(v, (int, float)) else v for v in (x, y))))
+        return (np.add(x, np.multiply(1j, y)) if y is not im or y != 0.0 else np.positive(x)).as_python_float()
+    return apply(pair, *(np.float64(v) if isinstance(v, (int, float)) else v for v in (x, y))).as_python_float()
 
 
 class _ComplexMeta(type):
@@ -84,7 +80,7 @@ def _answer(function: Callable[..., object], call: Callable[..., object]) -> Non
         if not holds_traced([*args, *keywords.values()]):
             return function(*args, **keywords)
         out = call(*map(_one, args), **keywords)
-        return _weak(out) if isinstance(out, TracedArray) and out.type.floating else out
+        return out.as_python_float() if isinstance(out, TracedArray) and out.type.floating else out
 
     replaces(function)(answer)
 
@@ -114,6 +110,6 @@ for _ufunc in (np.isfinite, np.isinf, np.isnan):
     _answer(getattr(cmath, _ufunc.__name__), lambda z, u=_ufunc: bool(u(z)))
 _answer(cmath.log, _log)
 _answer(cmath.phase, lambda z: np.angle(number(z)))
-_answer(cmath.polar, lambda z: (_weak(np.absolute(number(z))), _weak(np.angle(number(z)))))
+_answer(cmath.polar, lambda z: (np.absolute(number(z)).as_python_float(), np.angle(number(z)).as_python_float()))
 _answer(cmath.rect, _rect)
 _answer(cmath.isclose, _is_close)

@@ -269,6 +269,11 @@ def unbroadcast(bar: TracedArray, shape: Shape) -> TracedArray:
     return np.reshape(np.sum(bar, axis=axes), shape)
 
 
+def all_mapped(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[TracedArray]:
+    """Arguments of a batch, each with the batch axis: arguments without it are repeated."""
+    return [a if m else np.broadcast_to(a, (size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
+
+
 def align(args: Sequence[TracedArray], mapped: Sequence[bool]) -> list[TracedArray]:
     """Arguments of a batch with axes of length 1 behind the batch axis, so that the trailing axes still broadcast."""
     ndim = max(a.ndim - m for a, m in zip(args, mapped, strict=True))

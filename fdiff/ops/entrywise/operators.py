@@ -15,7 +15,7 @@ from ...trace.trace_stack import stack
 from ...trace.ufunc_fast_path import enter
 from .families import kind_of, refuse_foreign
 
-_BINARY = {
+BINARY_OPERATORS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
     "mod": np.remainder, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     "lshift": np.left_shift, "rshift": np.right_shift, "pow": np.power, "matmul": np.matmul,
@@ -52,7 +52,7 @@ def _converted(ufunc: np.ufunc, x: TracedArray, other: object) -> object:
     return data
 
 
-def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
+def operator_of(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
     def operate(self: TracedArray, *others: object) -> object:
         operands = (*others, self) if swap else (self, *others)
         home = self.home
@@ -74,11 +74,11 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
     return operate
 
 
-for _name, _ufunc in _BINARY.items():
-    setattr(TracedArray, f"__{_name}__", _operator(_ufunc))
-    setattr(TracedArray, f"__r{_name}__", _operator(_ufunc, swap=True))
+for _name, _ufunc in BINARY_OPERATORS.items():
+    setattr(TracedArray, f"__{_name}__", operator_of(_ufunc))
+    setattr(TracedArray, f"__r{_name}__", operator_of(_ufunc, swap=True))
 for _name, _ufunc in {**_COMPARE, **_UNARY}.items():
-    setattr(TracedArray, f"__{_name}__", _operator(_ufunc))
+    setattr(TracedArray, f"__{_name}__", operator_of(_ufunc))
 # What NumPy's loops over object arrays ask of each entry; tests/trace/test_object_arrays.py asks NumPy.
 OBJECT_METHODS = {
     name: getattr(np, name)
@@ -89,4 +89,4 @@ OBJECT_METHODS = {
     )
 } | {"bit_count": np.bitwise_count}  # fmt: skip
 for _name, _ufunc in OBJECT_METHODS.items():
-    setattr(TracedArray, _name, _operator(_ufunc))
+    setattr(TracedArray, _name, operator_of(_ufunc))

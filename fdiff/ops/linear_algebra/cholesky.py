@@ -17,8 +17,16 @@ from ...kernel_rule import KernelRule, Kind, Routine
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
 from ..entrywise.families import add_up, stretch, unbroadcast
-from .matrix_ops import _same, solve
-from .stacked_matrices import Args, Bars, align_stacks, mt, positive_definite_matrices, stacked_op
+from .matrix_ops import solve
+from .stacked_matrices import (
+    Args,
+    Bars,
+    align_stacks,
+    mt,
+    positive_definite_matrices,
+    same_type,
+    stacked_op,
+)
 
 
 def _phi(x: TracedArray) -> TracedArray:
@@ -40,7 +48,7 @@ def _cholesky_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
 
 
 cholesky_ = stacked_op(
-    "cholesky", _same, np.linalg.cholesky, _cholesky_jvp, _cholesky_vjp, Sample(positive_definite_matrices),
+    "cholesky", same_type, np.linalg.cholesky, _cholesky_jvp, _cholesky_vjp, Sample(positive_definite_matrices),
     kernel=KernelRule(Kind.CHOLESKY, routine=Routine("cholesky", inline=4)),
 )  # fmt: skip
 

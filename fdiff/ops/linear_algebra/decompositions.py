@@ -18,7 +18,7 @@ from ..entrywise.families import kind_of
 from ..entrywise.kink_marks import marked
 from ..shapes.shaping import scalar_if_0d, traced
 from .eigenvalues import eig, eigh, eigvals, eigvalsh, has_real_spectrum
-from .pseudo_inverse import EPS, _truncates, inv_or_nan, lstsq_, pinv
+from .pseudo_inverse import EPS, inv_or_nan, lstsq_, pinv, rcond_truncates
 from .qr import complete_q, qr_
 from .singular_values import svd, svdvals
 from .stacked_matrices import mh
@@ -150,7 +150,7 @@ def pinv_call(a: object, rcond: object = None, hermitian: bool = False, *, rtol:
     x = _matrices(matrix, square=bool(hermitian))
     if 0 in x.shape[-2:]:
         return traced(np.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), matrix.dtype))
-    truncates = isinstance(rcond, TracedArray) or _truncates(rcond, x)
+    truncates = isinstance(rcond, TracedArray) or rcond_truncates(rcond, x)
     return apply(pinv, x, traced(rcond).astype(np.float64), hermitian=bool(hermitian), truncates=truncates)
 
 

@@ -47,7 +47,7 @@ from .stacked_matrices import (
 # --- what the rules are made of ---------------------------------------------------------------
 
 
-def _gaps(w: TracedArray) -> TracedArray:
+def reciprocal_gaps(w: TracedArray) -> TracedArray:
     """``1 / (w[j] - w[i])`` at ``[i, j]``: NaN where both are equal up to rounding, 0 on the diagonal."""
     apart = np.expand_dims(w, -2) - np.expand_dims(w, -1)
     same = np.eye(w.shape[-1], dtype=bool)
@@ -59,43 +59,43 @@ def _gaps(w: TracedArray) -> TracedArray:
 # --- complex vectors: LAPACK scales each so that one entry is real ----------------------------
 
 
-def _row(v: TracedArray, k: int) -> np.ndarray:
+def row_mask(v: TracedArray, k: int) -> np.ndarray:
     """Mask of row `k` of a matrix like `v`: 1 there, 0 elsewhere."""
     row = np.zeros(v.shape[-2:], real_dtype(v.dtype))
     row[k : k + 1 or None] = 1.0
     return row
 
 
-def _drift(moved: object, v: TracedArray, row: object) -> TracedArray:
+def phase_rates(moved: object, v: TracedArray, row: object) -> TracedArray:
     """For each column, the rate of the phase of the entry that the mask `one` marks; LAPACK keeps that phase 0."""
     return np.sum(np.imag(moved) * row, axis=-2) * reciprocal_or_zero(np.sum(np.real(v) * row, axis=-2))
 
 
 def _held(moved: object, v: TracedArray, row: object) -> TracedArray:
     """The tangent of the columns of `v`, with the change of phase that keeps the marked entries real."""
-    return moved - 1j * scale_columns(v, _drift(moved, v, row)) if v.dtype.kind == "c" else moved
+    return moved - 1j * scale_columns(v, phase_rates(moved, v, row)) if v.dtype.kind == "c" else moved
 
 
-def _released(v_bar: object, v: TracedArray, row: object, turn: object) -> TracedArray:
+def release_phases(v_bar: object, v: TracedArray, row: object, turn: object) -> TracedArray:
     """The transpose of `_held`; `turn` is the cotangent of the phase of each column."""
     return v_bar - 1j * scale_columns(row, turn * reciprocal_or_zero(np.sum(np.real(v) * row, axis=-2)))
 
 
-def _turn(v: object, v_bar: object) -> TracedArray:
+def phase_cotangents(v: object, v_bar: object) -> TracedArray:
     return np.imag(np.sum(np.conjugate(v) * v_bar, axis=-2))
 
 
 # --- eigenvalues of Hermitian matrices: one triangle is read ----------------------------------
 
 
-def _mirrored(dot: TracedArray, uplo: str) -> TracedArray:
+def hermitian_of_triangle(dot: TracedArray, uplo: str) -> TracedArray:
     """The Hermitian matrix of which NumPy reads one triangle, and the real part of the diagonal."""
     strict = np.tril(dot, -1) if uplo == "L" else np.triu(dot, 1)
     return strict + mh(strict) + np.real(dot) * eye_like(dot)
 
 
-def _folded(x_bar: TracedArray, uplo: str) -> TracedArray:
-    """The transpose of `_mirrored`."""
+def triangle_cotangent(x_bar: TracedArray, uplo: str) -> TracedArray:
+    """The transpose of `hermitian_of_triangle`."""
     both = x_bar + mh(x_bar)
     return (np.tril(both, -1) if uplo == "L" else np.triu(both, 1)) + np.real(x_bar) * eye_like(x_bar)
 
@@ -109,26 +109,27 @@ def _eigh_type(a: ArrayType, *, uplo: str) -> tuple[ArrayType, ...]:
 
 def _eigh_jvp(dots: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
     w, v = outs
-    moved = mh(v) @ _mirrored(dots[0], uplo) @ v
-    return [np.real(diagonals_of(moved)), _held(v @ (_gaps(w) * moved), v, _row(v, _REAL_ROW[uplo]))]
+    moved = mh(v) @ hermitian_of_triangle(dots[0], uplo) @ v
+    return [np.real(diagonals_of(moved)), _held(v @ (reciprocal_gaps(w) * moved), v, row_mask(v, _REAL_ROW[uplo]))]
 
 
 def _eigh_vjp(bars: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
     (w, v), (w_bar, v_bar) = outs, hermitian_cotangents(bars)
     if v_bar is not ZERO and v.dtype.kind == "c":
-        v_bar = _released(v_bar, v, _row(v, _REAL_ROW[uplo]), _turn(v, v_bar))
-    inner = add_up([ZERO if v_bar is ZERO else v @ (_gaps(w) * (mh(v) @ v_bar)), ZERO if w_bar is ZERO else scale_columns(v, w_bar)])
-    return [tape_cotangent(_folded(inner @ mh(v), uplo), args[0])]
+        v_bar = release_phases(v_bar, v, row_mask(v, _REAL_ROW[uplo]), phase_cotangents(v, v_bar))
+    of_vectors = ZERO if v_bar is ZERO else v @ (reciprocal_gaps(w) * (mh(v) @ v_bar))
+    inner = add_up([of_vectors, ZERO if w_bar is ZERO else scale_columns(v, w_bar)])
+    return [tape_cotangent(triangle_cotangent(inner @ mh(v), uplo), args[0])]
 
 
 def _eigvalsh_jvp(dots: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
     v = apply_many(eigh, args[0], uplo=uplo)[1]
-    return [np.real(np.sum(np.conjugate(v) * (_mirrored(dots[0], uplo) @ v), axis=-2))]
+    return [np.real(np.sum(np.conjugate(v) * (hermitian_of_triangle(dots[0], uplo) @ v), axis=-2))]
 
 
 def _eigvalsh_vjp(bars: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
     v = apply_many(eigh, args[0], uplo=uplo)[1]
-    return [tape_cotangent(_folded(scale_columns(v, bars[0]) @ mh(v), uplo), args[0])]
+    return [tape_cotangent(triangle_cotangent(scale_columns(v, bars[0]) @ mh(v), uplo), args[0])]
 
 
 eigh = stacked_op(
@@ -169,7 +170,7 @@ def _eig_jvp(dots: Bars, args: Args, outs: Args, *, real: bool) -> list[object]:
     """Magnus 1985; columns keep length 1, and their largest entries stay real."""
     w, v = outs
     moved = apply(solve, v, dots[0].astype(v.dtype) @ v)
-    free = v @ (_gaps(w) * moved)
+    free = v @ (reciprocal_gaps(w) * moved)
     free = free - scale_columns(v, np.real(np.sum(np.conjugate(v) * free, axis=-2)))
     return [diagonals_of(moved), free if real else _held(free, v, _largest(v))]
 
@@ -178,9 +179,9 @@ def _eig_vjp(bars: Bars, args: Args, outs: Args, *, real: bool) -> list[object]:
     (w, v), (w_bar, v_bar) = outs, hermitian_cotangents(bars)
     inner = ZERO if w_bar is ZERO else np.expand_dims(w_bar, -1) * eye_like(v)
     if v_bar is not ZERO:
-        free = v_bar if real else _released(v_bar, v, _largest(v), _turn(v, v_bar))
+        free = v_bar if real else release_phases(v_bar, v, _largest(v), phase_cotangents(v, v_bar))
         free = free - scale_columns(v, np.real(np.sum(np.conjugate(v) * v_bar, axis=-2)))
-        inner = add_up([inner, np.conjugate(_gaps(w)) * (mh(v) @ free)])
+        inner = add_up([inner, np.conjugate(reciprocal_gaps(w)) * (mh(v) @ free)])
     return [tape_cotangent(apply(solve, mh(v), inner @ mh(v)), args[0])]
 
 

@@ -26,12 +26,10 @@ from .stacked_matrices import (
     inverse_vjp,
     mt,
     regular_matrices,
+    same_type,
+    solved_type,
     stacked_op,
 )
-
-
-def _solved(a: ArrayType, b: ArrayType) -> tuple[ArrayType, ...]:
-    return (ArrayType((*broadcast(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype),)
 
 
 def _solve_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
@@ -50,17 +48,13 @@ solve = register(
     Primitive(
         "solve", "opaque",
         Rules(
-            _solved, np.linalg.solve, _solve_jvp, _solve_vjp,
+            solved_type, np.linalg.solve, _solve_jvp, _solve_vjp,
             lambda args, mapped, size: [apply(solve, *align_stacks(args, mapped, (2, 2)))],
         ),
         lowering=Lowering(KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True, inline=4))),
         samples=(Sample(lambda rng: (*regular_matrices(3)(rng), rng.normal(size=(2, 3, 2)))),),
     )
 )  # fmt: skip
-
-
-def _same(a: ArrayType) -> tuple[ArrayType, ...]:
-    return (a,)
 
 
 def _scalar_each(a: ArrayType) -> tuple[ArrayType, ...]:
@@ -82,7 +76,7 @@ def _paired(a: object, b: object) -> TracedArray:
 
 
 inv = stacked_op(
-    "inv", _same, np.linalg.inv, inverse_jvp, inverse_vjp, Sample(regular_matrices(3)),
+    "inv", same_type, np.linalg.inv, inverse_jvp, inverse_vjp, Sample(regular_matrices(3)),
     kernel=KernelRule(Kind.ROUTINE, routine=Routine("inv", scratch=1, inline=4)),
 )
 
@@ -175,7 +169,7 @@ minors = register(
     )
 )  # fmt: skip
 cofactor = stacked_op(
-    "cofactor", _same, cofactors, lambda dots, args, outs: [apply(minors, args[0], dots[0])],
+    "cofactor", same_type, cofactors, lambda dots, args, outs: [apply(minors, args[0], dots[0])],
     lambda bars, args, outs: [apply(minors, args[0], bars[0])],
     Sample(regular_matrices(3), cotangent_kernels=False),  # exact at any rank by singular values, for which there is no routine
     kernel=KernelRule(Kind.ROUTINE, routine=Routine("cofactor", scratch=2, scratch_dtype="f8", inline=2)),

@@ -15,9 +15,9 @@ from ...arraytype import ArrayType, real_dtype
 from ...facets import Rules
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many
-from ..entrywise.families import add_up
-from .eigenvalues import _mirrored
-from .singular_values import _moved, _svdvals_jvp, _svdvals_vjp, _unmoved
+from ..entrywise.families import add_up, all_mapped
+from .eigenvalues import hermitian_of_triangle
+from .singular_values import matrix_cotangent, matrix_tangent, svdvals_jvp, svdvals_vjp
 from .stacked_matrices import (
     Args,
     Bars,
@@ -65,15 +65,14 @@ stein = register(
         "stein", "opaque",
         Rules(
             lambda p, r, n: (r,), _stein, _stein_jvp, _stein_vjp,
-            lambda args, mapped,
-        size: [apply(stein, *[a if on else np.broadcast_to(a, (size, *a.shape)) for a, on in zip(args, mapped, strict=True)])],
+            lambda args, mapped, size: [apply(stein, *all_mapped(args, mapped, size))],
         ),
         samples=(Sample(lambda rng: (0.2 * rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 4)), 0.2 * rng.normal(size=(2, 4, 4)))),),
     )
 )  # fmt: skip
 
 
-def _truncates(rcond: object, a: TracedArray) -> bool:
+def rcond_truncates(rcond: object, a: TracedArray) -> bool:
     """Whether `rcond` may cut off singular values that are more than rounding errors."""
     return bool(np.any(np.asarray(rcond) > 10.0 * max(a.shape[-2:]) * np.finfo(a.dtype).eps))
 
@@ -129,22 +128,22 @@ def _pinv_jvp(dots: Bars, args: Args, outs: Args, *, hermitian: bool, truncates:
     if dots[0] is ZERO:
         return [ZERO]
     whole = _symmetric_whole(args[0], hermitian=hermitian)
-    return [_PinvDerivative(whole, outs[0], truncates=truncates).push(_moved(dots[0], hermitian=hermitian))]
+    return [_PinvDerivative(whole, outs[0], truncates=truncates).push(matrix_tangent(dots[0], hermitian=hermitian))]
 
 
 def _pinv_vjp(bars: Bars, args: Args, outs: Args, *, hermitian: bool, truncates: bool) -> list[object]:
     whole = _symmetric_whole(args[0], hermitian=hermitian)
     a_bar = _PinvDerivative(whole, outs[0], truncates=truncates).pull(hermitian_cotangents(bars)[0])
-    return [_unmoved(a_bar, args[0], hermitian=hermitian), ZERO]
+    return [matrix_cotangent(a_bar, args[0], hermitian=hermitian), ZERO]
 
 
 def _symmetric_whole(a: TracedArray, *, hermitian: bool) -> TracedArray:
-    return _mirrored(a, "L") if hermitian else a
+    return hermitian_of_triangle(a, "L") if hermitian else a
 
 
 def _pinv_batch(args: Args, mapped: Sequence[bool], size: int, **params: object) -> list[object]:
     a, rcond = args
-    a = a if mapped[0] else np.broadcast_to(a, (size, *a.shape))
+    (a,) = all_mapped([a], mapped[:1], size)
     lines = (size, *(1,) * (a.ndim - 2 - rcond.ndim), *rcond.shape[1:])
     return [apply(pinv, a, rcond.reshape(lines) if mapped[1] else rcond, **params)]
 
@@ -184,7 +183,7 @@ def _lstsq(a: np.ndarray, b: np.ndarray, *, rcond: float) -> tuple[np.ndarray, .
 def _solver(a: TracedArray, rcond: float) -> tuple[TracedArray, _PinvDerivative]:
     """The pseudo-inverse that solves the least squares problem, and its derivative; a negative `rcond` means LAPACK's default."""
     cut = rcond if rcond >= 0 else EPS
-    truncates = _truncates(cut, a)
+    truncates = rcond_truncates(cut, a)
     x = apply(pinv, a, np.array(cut), hermitian=False, truncates=truncates)
     return x, _PinvDerivative(a, x, truncates=truncates)
 
@@ -193,7 +192,7 @@ def _lstsq_jvp(dots: Bars, args: Args, outs: Args, *, rcond: float) -> list[obje
     (a_dot, b_dot), (a, b) = dots, args
     inverse, parts = _solver(a, rcond)
     x_dot = [ZERO if a_dot is ZERO else parts.push(a_dot) @ b, ZERO if b_dot is ZERO else inverse @ b_dot]
-    s_dot = ZERO if a_dot is ZERO else _svdvals_jvp([a_dot], [a], outs[2:], hermitian=False)[0]
+    s_dot = ZERO if a_dot is ZERO else svdvals_jvp([a_dot], [a], outs[2:], hermitian=False)[0]
     return [add_up(x_dot), ZERO, s_dot]
 
 
@@ -204,13 +203,12 @@ def _lstsq_vjp(bars: Bars, args: Args, outs: Args, *, rcond: float) -> list[obje
         inverse, parts = _solver(a, rcond)
         a_bar, b_bar = tape_cotangent(parts.pull(x_bar @ mh(b)), a), tape_cotangent(mh(inverse) @ x_bar, b)
     if s_bar is not ZERO:
-        a_bar = add_up([a_bar, _svdvals_vjp([s_bar], [a], outs[2:], hermitian=False)[0]])
+        a_bar = add_up([a_bar, svdvals_vjp([s_bar], [a], outs[2:], hermitian=False)[0]])
     return [a_bar, b_bar]
 
 
 def _lstsq_batch(args: Args, mapped: Sequence[bool], size: int, *, rcond: float) -> Sequence[object]:
-    wide = [a if on else np.broadcast_to(a, (size, *a.shape)) for a, on in zip(args, mapped, strict=True)]
-    return apply_many(lstsq_, *wide, rcond=rcond)
+    return apply_many(lstsq_, *all_mapped(args, mapped, size), rcond=rcond)
 
 
 lstsq_ = register(

@@ -15,7 +15,7 @@ from ...primitive import ZERO, Sample
 from ...trace import TracedArray, apply
 from ..entrywise.families import add_up
 from .matrix_ops import solve
-from .singular_values import _beside
+from .singular_values import orthogonal_part
 from .stacked_matrices import (
     Args,
     Bars,
@@ -42,7 +42,7 @@ def _qr_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
     turn = low - mh(low)
     if q.dtype.kind == "c":
         turn = turn + 1j * np.imag(c) * eye_like(np.real(r))
-    return [q @ turn + _beside(q, y), np.triu((c - turn) @ r)]
+    return [q @ turn + orthogonal_part(q, y), np.triu((c - turn) @ r)]
 
 
 def _qr_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
@@ -52,7 +52,7 @@ def _qr_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     c_bar = k + np.tril(m - mh(m), -1)
     if q.dtype.kind == "c":
         c_bar = c_bar + 1j * np.imag(m) * eye_like(np.real(r))
-    y_bar = add_up([q @ c_bar, ZERO if q_bar is ZERO else _beside(q, q_bar)])
+    y_bar = add_up([q @ c_bar, ZERO if q_bar is ZERO else orthogonal_part(q, q_bar)])
     return [tape_cotangent(mh(apply(solve, r, mh(y_bar))), args[0])]
 
 

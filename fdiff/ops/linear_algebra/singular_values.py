@@ -13,7 +13,15 @@ from ...arraytype import ArrayType, real_dtype
 from ...primitive import ZERO, Sample
 from ...trace import TracedArray, apply_many
 from ..entrywise.families import add_up
-from .eigenvalues import _drift, _folded, _gaps, _mirrored, _released, _row, _turn
+from .eigenvalues import (
+    hermitian_of_triangle,
+    phase_cotangents,
+    phase_rates,
+    reciprocal_gaps,
+    release_phases,
+    row_mask,
+    triangle_cotangent,
+)
 from .stacked_matrices import (
     Args,
     Bars,
@@ -38,13 +46,13 @@ def _svd_type(a: ArrayType, *, full: bool, hermitian: bool) -> tuple[ArrayType, 
     return ArrayType((*stack, *u), a.dtype), ArrayType((*stack, *s), real_dtype(a.dtype)), ArrayType((*stack, *vh), a.dtype)
 
 
-def _moved(dot: TracedArray, *, hermitian: bool) -> TracedArray:
+def matrix_tangent(dot: TracedArray, *, hermitian: bool) -> TracedArray:
     """The tangent of the decomposed matrix; if `hermitian`, NumPy reads its lower triangle alone."""
-    return _mirrored(dot, "L") if hermitian else dot
+    return hermitian_of_triangle(dot, "L") if hermitian else dot
 
 
-def _unmoved(a_bar: TracedArray, a: TracedArray, *, hermitian: bool) -> TracedArray:
-    return tape_cotangent(_folded(a_bar, "L") if hermitian else a_bar, a)
+def matrix_cotangent(a_bar: TracedArray, a: TracedArray, *, hermitian: bool) -> TracedArray:
+    return tape_cotangent(triangle_cotangent(a_bar, "L") if hermitian else a_bar, a)
 
 
 def _thin(outs: Args) -> tuple[TracedArray, TracedArray, TracedArray]:
@@ -59,7 +67,7 @@ def _sums(s: TracedArray) -> TracedArray:
     return reciprocal_or_zero(np.expand_dims(s, -2) + np.expand_dims(s, -1))
 
 
-def _beside(q: TracedArray, x: object) -> TracedArray:
+def orthogonal_part(q: TracedArray, x: object) -> TracedArray:
     """The part of `x` orthogonal to the columns of `q`: ``(I - Q Q^H) x``."""
     return x - q @ (mh(q) @ x)
 
@@ -94,16 +102,16 @@ def _svd_jvp(dots: Bars, args: Args, outs: Args, *, full: bool, hermitian: bool)
     singular values too.
     """
     u, s, v = _thin(outs)
-    dot = _moved(dots[0], hermitian=hermitian)
+    dot = matrix_tangent(dots[0], hermitian=hermitian)
     p = mh(u) @ dot @ v
-    apart, along = _sums(s) * (p - mh(p)), _gaps(s) * (p + mh(p))
+    apart, along = _sums(s) * (p - mh(p)), reciprocal_gaps(s) * (p + mh(p))
     over = reciprocal_or_zero(s)
-    u_away, v_away = (_beside(q, scale_columns(x @ r, over)) for q, x, r in ((u, dot, v), (v, mh(dot), u)))
+    u_away, v_away = (orthogonal_part(q, scale_columns(x @ r, over)) for q, x, r in ((u, dot, v), (v, mh(dot), u)))
     u_dot = u @ (0.5 * (along + apart)) + u_away
     v_dot = v @ (0.5 * (along - apart)) + v_away
     if u.dtype.kind == "c":
         held, moved = _real_side(u, v, u_dot, v_dot)
-        angle = _drift(moved, held, _row(held, 0))
+        angle = phase_rates(moved, held, row_mask(held, 0))
         u_dot, v_dot = u_dot - 1j * scale_columns(u, angle), v_dot - 1j * scale_columns(v, angle)
     s_dot = np.sign(s) * np.real(diagonals_of(p))
     return [_widened(outs[0], u_dot, u_away), s_dot, mh(_widened(mh(outs[2]), v_dot, v_away))]
@@ -114,9 +122,9 @@ def _turned_back(outs: Args, u_bar: object, v_bar: object) -> tuple[TracedArray,
     u, s, v = _thin(outs)
     k = s.shape[-1]
     u_bar, v_bar = (np.zeros(q.shape, q.dtype) if bar is ZERO else bar for q, bar in ((outs[0], u_bar), (mh(outs[2]), v_bar)))
-    turn = _turn(u, u_bar[..., :k]) + _turn(v, v_bar[..., :k])
+    turn = phase_cotangents(u, u_bar[..., :k]) + phase_cotangents(v, v_bar[..., :k])
     held, bar = _real_side(u, v, u_bar, v_bar)
-    first = _released(bar[..., :k], held, _row(held, 0), turn)
+    first = release_phases(bar[..., :k], held, row_mask(held, 0), turn)
     bar = np.concatenate([first, bar[..., k:]], axis=-1)
     return (u_bar, bar) if held is v else (bar, v_bar)
 
@@ -132,10 +140,10 @@ def _svd_vjp(bars: Bars, args: Args, outs: Args, *, full: bool, hermitian: bool)
     half_u, away_u = _pulled_vectors(u, outs[0], u_bar, s)
     half_v, away_v = _pulled_vectors(v, mh(outs[2]), v_bar, s)
     if not u_bar is v_bar is ZERO:
-        along, apart = _gaps(s) * (half_u + half_v), _sums(s) * (half_u - half_v)
+        along, apart = reciprocal_gaps(s) * (half_u + half_v), _sums(s) * (half_u - half_v)
         inner = inner + (along + mh(along)) + (apart - mh(apart))
     away = [ZERO if away_u is ZERO else away_u @ mh(v), ZERO if away_v is ZERO else u @ mh(away_v)]
-    return [_unmoved(add_up([u @ inner @ mh(v), *away]), args[0], hermitian=hermitian)]
+    return [matrix_cotangent(add_up([u @ inner @ mh(v), *away]), args[0], hermitian=hermitian)]
 
 
 def _pulled_vectors(q: TracedArray, whole: TracedArray, bar: object, s: TracedArray) -> tuple[object, object]:
@@ -143,19 +151,19 @@ def _pulled_vectors(q: TracedArray, whole: TracedArray, bar: object, s: TracedAr
     if bar is ZERO:
         return 0.0, ZERO
     k = s.shape[-1]
-    away = scale_columns(_beside(q, _narrowed(whole, bar, k)), reciprocal_or_zero(s))
+    away = scale_columns(orthogonal_part(q, _narrowed(whole, bar, k)), reciprocal_or_zero(s))
     return 0.5 * (mh(q) @ bar[..., :k]), away
 
 
-def _svdvals_jvp(dots: Bars, args: Args, outs: Args, *, hermitian: bool) -> list[object]:
+def svdvals_jvp(dots: Bars, args: Args, outs: Args, *, hermitian: bool) -> list[object]:
     u, s, v = _thin(apply_many(svd, args[0], full=False, hermitian=hermitian))
-    moved = np.sum(np.conjugate(u) * (_moved(dots[0], hermitian=hermitian) @ v), axis=-2)
+    moved = np.sum(np.conjugate(u) * (matrix_tangent(dots[0], hermitian=hermitian) @ v), axis=-2)
     return [np.sign(s) * np.real(moved)]
 
 
-def _svdvals_vjp(bars: Bars, args: Args, outs: Args, *, hermitian: bool) -> list[object]:
+def svdvals_vjp(bars: Bars, args: Args, outs: Args, *, hermitian: bool) -> list[object]:
     u, s, v = _thin(apply_many(svd, args[0], full=False, hermitian=hermitian))
-    return [_unmoved(scale_columns(u, np.sign(s) * bars[0]) @ mh(v), args[0], hermitian=hermitian)]
+    return [matrix_cotangent(scale_columns(u, np.sign(s) * bars[0]) @ mh(v), args[0], hermitian=hermitian)]
 
 
 def _svd(a: np.ndarray, *, full: bool, hermitian: bool) -> tuple[np.ndarray, ...]:
@@ -171,6 +179,6 @@ svd = stacked_op(
 # At a singular value of 0 the derivative given is 0, the mean of both one-sided derivatives.
 svdvals = stacked_op(
     "svdvals", lambda a, *, hermitian: _svd_type(a, full=False, hermitian=hermitian)[1:2],
-    lambda a, *, hermitian: np.linalg.svd(a, compute_uv=False, hermitian=hermitian), _svdvals_jvp, _svdvals_vjp,
+    lambda a, *, hermitian: np.linalg.svd(a, compute_uv=False, hermitian=hermitian), svdvals_jvp, svdvals_vjp,
     Sample(normal_matrices(2, 4, 3), {"hermitian": False}), Sample(normal_matrices(3, 3), {"hermitian": True}),
 )  # fmt: skip

@@ -22,7 +22,7 @@ from ...primitive import ZERO, Primitive
 from ...tape import CONSTANT, INPUT, Tape
 from ...trace import TracedArray, apply
 from ..entrywise.families import add_up, unbroadcast
-from .eigenvalues import _folded, _mirrored
+from .eigenvalues import hermitian_of_triangle, triangle_cotangent
 from .stacked_matrices import Args, Bars, align_stacks, mt
 
 TERMS = 5  # of Taylor's series, of which the second is 0
@@ -125,7 +125,7 @@ def _jvp(dots: Bars, args: Args, outs: Args, *, f: Tape, count: int, uplo: str) 
     a, matrices, numbers = args[0], args[1 : count + 1], args[count + 1 :]
     terms: list[object] = []
     if dots[0] is not ZERO:
-        way = _mirrored(dots[0], uplo)
+        way = hermitian_of_triangle(dots[0], uplo)
         terms = [_sum(a, [*matrices[:r], way, *matrices[r:]], numbers, f, uplo) for r in range(count + 1)]
     for r, dot in enumerate(dots[1 : count + 1]):
         if dot is not ZERO:
@@ -147,9 +147,10 @@ def _vjp(bars: Bars, args: Args, outs: Args, *, f: Tape, count: int, uplo: str) 
     def of_number(k: int) -> TracedArray:
         return np.sum(bars[0] * _sum(a, matrices, numbers, _slope(f, k + 1), uplo), axis=(-2, -1))
 
-    whole = lambda: unbroadcast(_folded(add_up([around(r, r) for r in range(count + 1)]), uplo), a.shape)  # noqa: E731 - if needed
+    whole = lambda: triangle_cotangent(add_up([around(r, r) for r in range(count + 1)]), uplo)  # noqa: E731 - if needed
     each = [lambda r=r, e=e: unbroadcast(around(r, r + 1), e.shape) for r, e in enumerate(matrices)]
-    return [whole, *each, *[lambda k=k, p=p: unbroadcast(of_number(k), p.shape) for k, p in enumerate(numbers)]]
+    first = lambda: unbroadcast(whole(), a.shape)  # noqa: E731 - if needed
+    return [first, *each, *[lambda k=k, p=p: unbroadcast(of_number(k), p.shape) for k, p in enumerate(numbers)]]
 
 
 def _batch(args: Args, mapped: Sequence[bool], size: int, *, f: Tape, count: int, uplo: str) -> list[object]:

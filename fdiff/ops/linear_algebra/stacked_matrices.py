@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import ArrayType
+from ...arraytype import ArrayType, broadcast
 from ...facets import Lowering, Rules
 from ...kernel_rule import KernelRule
 from ...primitive import ZERO, Primitive, Sample, register
@@ -27,6 +27,16 @@ def mt(x: object) -> TracedArray:
 def mh(x: object) -> TracedArray:
     """Conjugate transposes of the matrices."""
     return np.conjugate(mt(x))
+
+
+def same_type(a: ArrayType) -> tuple[ArrayType, ...]:
+    """The type of a matrix function, which is the type of the matrix."""
+    return (a,)
+
+
+def solved_type(a: ArrayType, b: ArrayType, **_: object) -> tuple[ArrayType, ...]:
+    """The type of the solutions of systems with matrices `a` and right sides `b`."""
+    return (ArrayType((*broadcast(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype),)
 
 
 def align_stacks(args: Args, mapped: Sequence[bool], core: Sequence[int]) -> list[TracedArray]:

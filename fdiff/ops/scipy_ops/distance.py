@@ -83,7 +83,7 @@ def _of_two(function: Callable[..., object], name: str) -> None:
         if name != "euclidean" or not _EUCLIDEAN_IS_A_FLOAT:
             return as_scalar(out)
         out = out.astype(np.float64)  # SciPy gives a float of Python
-        return TracedArray(out.home, out.id, out.type, scalar=True, weak=True)
+        return out.as_python_float()
 
 
 for _function, _name in (

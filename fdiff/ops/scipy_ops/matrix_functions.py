@@ -23,8 +23,15 @@ from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
 from ..entrywise.elementwise import stop
 from ..entrywise.families import add_up, stretch, unbroadcast
-from ..linear_algebra.matrix_ops import _same
-from ..linear_algebra.stacked_matrices import Args, Bars, align_stacks, mt, stacked_op
+from ..linear_algebra.stacked_matrices import (
+    Args,
+    Bars,
+    align_stacks,
+    mt,
+    same_type,
+    solved_type,
+    stacked_op,
+)
 
 INT4 = np.dtype(np.int32)
 
@@ -61,7 +68,7 @@ def matrix_function(name: str, function: Callable[[np.ndarray], np.ndarray], sam
         return apply(primitive, block)[..., :n, n:] * size
 
     primitive = stacked_op(
-        name, _same, evaluate,
+        name, same_type, evaluate,
         lambda dots, args, outs: [towards(args[0], dots[0])], lambda bars, args, outs: [towards(mt(args[0]), bars[0])], Sample(sample),
     )
     return primitive
@@ -119,10 +126,6 @@ sylvester = register(
 # --- triangular systems -----------------------------------------------------------------------
 
 
-def _solved(a: ArrayType, b: ArrayType, **_: object) -> tuple[ArrayType, ...]:
-    return (ArrayType((*broadcast(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype),)
-
-
 def _triangle(x: TracedArray, *, lower: bool, unit: bool) -> TracedArray:
     """The part of a matrix, or of its tangent, that the triangular solver reads."""
     return np.tril(x, -1 if unit else 0) if lower else np.triu(x, 1 if unit else 0)
@@ -159,7 +162,7 @@ triangular = register(
     Primitive(
         "solve_triangular", "opaque",
         Rules(
-            _solved, _triangular, _triangular_jvp, _triangular_vjp,
+            solved_type, _triangular, _triangular_jvp, _triangular_vjp,
             lambda args, mapped, size, **params: [apply(triangular, *align_stacks(args, mapped, (2, 2)), **params)],
         ),
         lowering=Lowering(KernelRule(Kind.TRIANGULAR_SYSTEM)),
@@ -274,7 +277,7 @@ banded = register(
     Primitive(
         "solve_banded", "opaque",
         Rules(
-            _solved, _banded, _banded_jvp, _banded_vjp,
+            solved_type, _banded, _banded_jvp, _banded_vjp,
             lambda args, mapped, size, **params: [apply(banded, *align_stacks(args, mapped, (2, 2)), **params)],
         ),
         samples=(Sample(_band, {"low": 1, "up": 2}),),

@@ -19,7 +19,7 @@ from ...trace import TracedArray, apply, constant_value
 from ...trace.operation_cache import READS_ENTRY
 from ...trace.provenance import through_scatter
 from .. import term_rules
-from ..entrywise.families import multilinear
+from ..entrywise.families import all_mapped, multilinear
 from ..rewrites.shape_rewrites import gather_of_counters
 from .shaping import transpose_call
 from .view_ops import spread
@@ -58,7 +58,7 @@ def _lead(indices: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> 
 def _gather_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
     x, *indices = args
     if not mapped[0]:
-        return [apply(gather, x, *_same_shape(indices, mapped[1:], size))]
+        return [apply(gather, x, *all_mapped(indices, mapped[1:], size))]
     if any(mapped[1:]):
         return [apply(gather, x, *_lead(indices, mapped[1:], size))]
     k, n = len(indices), indices[0].ndim
@@ -67,15 +67,10 @@ def _gather_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int
     return [transpose_call(out, (n, *range(n), *range(n + 1, out.ndim)))]
 
 
-def _same_shape(indices: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
-    return [i if m else np.broadcast_to(i, (size, *i.shape)) for i, m in zip(indices, mapped, strict=True)]
-
-
 def _scatter_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, shape: Shape) -> list[object]:
     bar, *indices = args
     if any(mapped[1:]):
-        full = bar if mapped[0] else np.broadcast_to(bar, (size, *bar.shape))
-        return [apply(scatter_add, full, *_lead(indices, mapped[1:], size), shape=(size, *shape))]
+        return [apply(scatter_add, *all_mapped([bar], mapped[:1], size), *_lead(indices, mapped[1:], size), shape=(size, *shape))]
     k, n = len(indices), indices[0].ndim
     behind = transpose_call(bar, (*range(1, n + 1), 0, *range(n + 1, bar.ndim)))
     out = apply(scatter_add, behind, *indices, shape=(*shape[:k], size, *shape[k:]))

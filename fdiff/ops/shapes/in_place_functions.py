@@ -16,7 +16,7 @@ from ...trace import TracedArray, apply, guarded_value, implements
 from ...trace.array_links import is_copy
 from ...trace.handler_arguments import resolve
 from ...trace.static_arguments import settled
-from ..entrywise.operators import _BINARY, _operator
+from ..entrywise.operators import BINARY_OPERATORS, operator_of
 from .basic_indexing import basic
 from .gather_scatter import scatter_add
 from .indexing import resolve_key
@@ -59,7 +59,7 @@ hooks.fill_out = fill_out
 
 
 def _in_place(name: str, ufunc: np.ufunc) -> Callable[..., object]:
-    compute = _operator(ufunc)
+    compute = operator_of(ufunc)
 
     def operate(self: TracedArray, other: object) -> object:
         if self.scalar or self.weak:  # Python falls back on `x = x + other`, but for repeated sequences
@@ -79,7 +79,7 @@ def _in_place(name: str, ufunc: np.ufunc) -> Callable[..., object]:
     return operate
 
 
-for _name, _ufunc in _BINARY.items():
+for _name, _ufunc in BINARY_OPERATORS.items():
     setattr(TracedArray, f"__i{_name}__", _in_place(_ufunc.__name__, _ufunc))
 
 

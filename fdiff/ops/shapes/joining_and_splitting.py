@@ -17,7 +17,7 @@ from ...primitive import Sample
 from ...trace import TracedArray, apply, implements
 from ...trace.provenance import through_join
 from .. import term_rules as terms
-from ..entrywise.families import multilinear
+from ..entrywise.families import all_mapped, multilinear
 from . import axis_maps
 from .shaping import (
     at_least,
@@ -44,8 +44,7 @@ def _concatenate_transposes(bar: TracedArray, args: Sequence[TracedArray], *, ax
 
 
 def _concatenate_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, axis: int) -> list[object]:
-    parts = [a if m else np.broadcast_to(a, (size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
-    return [apply(concatenate, *parts, axis=axis + 1)]
+    return [apply(concatenate, *all_mapped(args, mapped, size), axis=axis + 1)]
 
 
 concatenate = multilinear(

@@ -97,5 +97,4 @@ def item(x: TracedArray, *place: int) -> object:
     x = x.reshape(())
     if not x.type.floating:
         return guarded_value(x, "turned a traced array into a Python number").item()
-    wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
-    return TracedArray(wide.home, wide.id, wide.type, scalar=True, weak=True)
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64).as_python_float()

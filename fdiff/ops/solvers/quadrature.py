@@ -34,7 +34,6 @@ from .solver_arguments import (
     inside_user_try,
     number,
     number_types,
-    python_float,
     site,
     unfrozen,
     value_of,
@@ -232,7 +231,7 @@ def _entered(functions: UserFunctions, ends: Sequence[TracedArray], options: Opt
         if seen == RAISED:
             integrate(body, [value_of(e) for e in ends], [value_of(x) for x in functions.extras], options)
     assert trace is current()
-    return python_float(value.reshape(())), python_float(error.reshape(()))
+    return value.reshape(()).as_python_float(), error.reshape(()).as_python_float()
 
 
 # --- several variables: integrals of integrals ----------------------------------------------------

@@ -19,7 +19,6 @@ from .solver_arguments import (
     number,
     number_types,
     numpy_scalar,
-    python_float,
     site,
     value_of,
     vector,
@@ -70,7 +69,7 @@ def _with_slopes(taken: Mapping[str, object], main: str, others: Sequence[str]) 
 
 def _number_result(name: str, method: object, problem: RootProblem, options: Arguments) -> tuple[TracedArray, TracedResult]:
     call, values, args = problem.enter(options, scalar_fields(problem.unknown.shape))
-    root = python_float(values["root"])
+    root = values["root"].as_python_float()
     fields = {"root": root, **{k: field(values[k], root, k, call) for k in ("converged", "iterations", "function_calls")}, "method": method}
     return root, TracedResult(name, fields, {"flag": text_of(call, args, "flag", [values["converged"]])})
 

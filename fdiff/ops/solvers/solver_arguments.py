@@ -113,11 +113,6 @@ def all_captured(values: Sequence[object]) -> bool:
     return all(not isinstance(v, TracedArray) or only_captured(v) for v in map(resolve, values))
 
 
-def python_float(x: TracedArray) -> TracedArray:
-    """A traced number that is a Python float to the user."""
-    return TracedArray(x.home, x.id, x.type, scalar=True, weak=True)
-
-
 def numpy_scalar(x: TracedArray) -> TracedArray:
     return TracedArray(x.home, x.id, x.type, scalar=True)
 

@@ -20,6 +20,7 @@ from ...arraytype import BOOL, F8, INT, ArrayType
 from ...facets import Rules
 from ...primitive import PRIMITIVES, ZERO, LateParams, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many
+from ..entrywise.families import all_mapped
 from .exit_status import batch_by_unrolling
 from .solver_arguments import CallSite, FrozenOption, number_types, unfrozen
 from .solver_call import ResultField, SolverCall
@@ -225,7 +226,7 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: Any) -> li
     first = len(args) - 1 - len(params["wrt"])
     if any(mapped[:first]):
         return batch_by_unrolling(variations, args, mapped, size, **params)
-    own = [x if m else np.broadcast_to(x, (size, *x.shape)) for x, m in zip(args[first:], mapped[first:], strict=True)]
+    own = all_mapped(args[first:], mapped[first:], size)
     directions, n = args[first].shape[-2:]
     joined = [np.reshape(x, (size * directions, *x.shape[2:])) for x in own]
     out: Any = apply(variations, *args[:first], *joined, **params)

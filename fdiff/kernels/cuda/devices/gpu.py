@@ -20,7 +20,7 @@ from ..cuda_program import CudaKernel
 from . import adapter
 from .device import Argument, Block, Pointer, Prepared
 from .kernel_binaries import binary
-from .strided_copies import copied, copy_into
+from .strided_copies import copied, copy_into, zeroed
 
 _LEAST = 8  # bytes of a piece of memory: an empty array has an address too
 
@@ -148,9 +148,7 @@ class Gpu:
         copy_into(self, source, target)
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
-        out = self.results(shape, dtype)
-        self.clear(out.address, out.nbytes)
-        return out
+        return zeroed(self, shape, dtype)
 
     def wait(self) -> None:
         self._stream.sync()

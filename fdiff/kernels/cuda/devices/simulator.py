@@ -17,7 +17,7 @@ from ..cuda_program import CudaKernel
 from ..cuda_words import function_of
 from . import adapter
 from .device import Argument, Block, Pointer, Prepared
-from .strided_copies import copied, copy_into
+from .strided_copies import copied, copy_into, zeroed
 
 
 class Simulator:
@@ -61,9 +61,7 @@ class Simulator:
         copy_into(self, source, target)
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
-        out = self.results(shape, dtype)
-        self.clear(out.address, out.nbytes)
-        return out
+        return zeroed(self, shape, dtype)
 
     def wait(self) -> None:
         """Nothing: a launch returns when it is done."""

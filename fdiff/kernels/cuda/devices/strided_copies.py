@@ -23,6 +23,13 @@ def copied(device: CudaDevice, array: DeviceArray) -> DeviceArray:
     return out
 
 
+def zeroed(device: CudaDevice, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+    """A new array of zeros."""
+    out = device.results(shape, dtype)
+    device.clear(out.address, out.nbytes)
+    return out
+
+
 def copy_into(device: CudaDevice, source: DeviceArray, target: DeviceArray) -> None:
     """Copy the entries of an array into another one, each with strides of its own."""
     if not source.size:

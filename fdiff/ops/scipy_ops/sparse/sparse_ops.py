@@ -17,7 +17,7 @@ from ....arraytype import ArrayType
 from ....facets import Lowering, Structure
 from ....primitive import ZERO, Primitive, Sample
 from ....trace import TracedArray, apply
-from ...entrywise.families import multilinear
+from ...entrywise.families import all_mapped, multilinear
 from ...linear_algebra.stacked_matrices import Args
 from ...shapes.gather_scatter import gather, scatter_add
 from ...term_rules_of_sums import sparse_product
@@ -67,8 +67,7 @@ def batched(primitive: Callable[[], Primitive]) -> Callable[..., Sequence[object
     def batch(args: Args, mapped: Sequence[bool], size: int, **params: Any) -> list[object]:
         product_of = partial(apply, primitive())
         if any(mapped[:4]):
-            every = [a if on else np.broadcast_to(a, (size, *a.shape)) for a, on in zip(args, mapped, strict=True)]
-            return [_of_block_diagonal(product_of, every, size, **params)]
+            return [_of_block_diagonal(product_of, all_mapped(args, mapped, size), size, **params)]
         return [_of_columns(product_of, args, size, **params)]
 
     return batch
