@@ -22,7 +22,7 @@ _DLPACK_CUDA = (2, 13)  # kDLCUDA and kDLCUDAManaged
 
 
 class MemoryDevice(Protocol):
-    """What an array asks of the device that it lies on."""
+    """The methods of a device that its arrays use."""
 
     def download(self, array: DeviceArray) -> np.ndarray:
         """A copy in the memory of the host, once all that was launched before is done."""

@@ -28,7 +28,7 @@ class LayoutRule(NamedTuple):
 
 
 class EagerRule(NamedTuple):
-    """What makes an op fast in eager traces, which compute each node when it is entered.
+    """The rule of an op for eager traces, which compute each node when it is entered.
 
     `operator` computes the same as ``evaluate`` on NumPy's scalars and arrays. ``specialise(params,
     given, types)`` gives a faster ``evaluate`` for nodes of these types, or None. `scalar_rule`
@@ -77,7 +77,7 @@ class AxisMap(NamedTuple):
 
 
 class Rewrite(NamedTuple):
-    """What may stand in the place of a node: ``rule(builder, args, params)`` gives its id, or None.
+    """A replacement of a node: ``rule(builder, args, params)`` returns its id, or None.
 
     `sought` are the kinds that the rule looks for among the arguments: it is not asked where there
     is none of them. A kind is the name of an op, or one of `ops/rewrites/rewrite_context.py`. None:
@@ -92,7 +92,7 @@ _C_ORDER, _NOT_EAGER = LayoutRule(), EagerRule()
 
 
 class Rules(NamedTuple):
-    """What an op computes, and its derivatives.
+    """The values of an op, and its derivatives.
 
     Rules are written in plain NumPy on traced arrays, so a derivative of a derivative needs
     nothing more. `args` and `outs` are tuples, `params` the node's static parameters.

@@ -20,7 +20,7 @@ globals()["errstate"] = _errstate
 
 
 def __getattr__(name: str) -> object:
-    """What NumPy imports when it is asked for."""
+    """Attributes that NumPy imports when they are asked for."""
     value = getattr(numpy, name)
     if isinstance(value, ModuleType):
         globals()[name] = value = intact(value)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 
 
 class Category(Enum):
-    """What kinds of operations have in common."""
+    """Categories of the kinds of operations."""
 
     LEAF = auto()  # read from memory or written as a number: nothing is computed
     NUMBERING = auto()  # an entry follows from its place alone
@@ -39,7 +39,7 @@ _PIECEWISE = _BOTH | _CALLED
 
 
 class Kind(StrEnum):
-    """What an operation of a kernel graph does; the value is its name in comments of kernels."""
+    """Kinds of operations of a kernel graph; the value is the name in comments of kernels."""
 
     INPUT = "input", Category.LEAF
     ARRAY = "array", Category.LEAF  # a constant array, which the kernel is called with

@@ -34,6 +34,6 @@ _WAYS = {
 
 
 def missing(name: str) -> AttributeError:
-    """What is raised where `fdiff` has no such name: with the way out, if one is known."""
+    """The error for a name that `fdiff` does not have, with the way out if one is known."""
     fact = f"module 'fdiff' has no attribute {name!r}"
     return AttributeError(f"{fact}. {_WAYS[name]}" if name in _WAYS else fact, name=name)

@@ -93,7 +93,7 @@ class Primitive:
 
     @property
     def kind(self) -> Kind | None:
-        """What kernels know the op as; None if it has no kernel rule."""
+        """The op's kind in kernel graphs; None if it has no kernel rule."""
         kernel = self.lowering.kernel
         return None if kernel is None else kernel.kind
 
@@ -150,7 +150,7 @@ def load_tables(*modules: str) -> bool:
 
 
 def handler_of(function: Callable[..., object]) -> Callable[..., object] | None:
-    """What computes a function of NumPy on traced arrays; None if nothing does."""
+    """The handler of a function of NumPy on traced arrays; None if there is none."""
     handler = FUNCTIONS.get(function)
     if handler is None and LAZY_TABLES:
         load_tables(".".join(str(function.__module__).split(".")[:2]))

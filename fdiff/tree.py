@@ -61,7 +61,7 @@ def init_names(kind: type) -> dict[str, str | None]:
 
 
 def _registered_parts(kind: type, tree: object) -> tuple[tuple[object, ...], Sequence[object]]:
-    """What the user's function makes of an instance of a registered class.
+    """The parts of an instance of a registered class, by the user's function.
 
     Its data is in the key of each child, so that it counts where structures are compared.
     """

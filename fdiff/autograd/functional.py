@@ -213,7 +213,7 @@ def _called(
     strict: object,
     **options: object,
 ) -> Any:
-    """What the operator gives for `args`, the inputs and perhaps a vector."""
+    """Call the operator on `args`: the inputs and perhaps a vector."""
     call = called(f"fdiff.autograd.functional.{name}", func)
     create, strict = flag(create_graph, "create_graph", call), flag(strict, "strict", call)
     recorded = any(isinstance(x, RecordedArray) for x in flatten(args)[0])

@@ -93,7 +93,7 @@ class GradientMode(StateContext):
         return _now()
 
     def _again(self) -> Callable[[], GradientMode]:
-        """What makes another context like this one."""
+        """A function that makes another context like this one."""
         return type(self)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

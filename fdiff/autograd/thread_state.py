@@ -191,7 +191,7 @@ class StateContext:
         self._entries: list[_Left] = []
 
     def _before(self) -> dict[str, Any]:
-        """What it will change, as it is."""
+        """The current values of the settings that it changes."""
         raise NotImplementedError
 
     def _enter(self) -> None:
@@ -237,5 +237,5 @@ def ported() -> during:
 
 
 def recording() -> during:
-    """What code in this context computes with recorded arrays is recorded."""
+    """A context in which operations on recorded arrays are recorded."""
     return during(gradients=True)

@@ -58,7 +58,7 @@ Function = Callable[..., object]
 
 
 class Capture:
-    """What one traced run of `f` reads and writes outside of itself; for one run in one thread.
+    """Reads and writes of one traced run of `f` outside of itself, in one thread.
 
     - ``handle(array)`` is called once for each captured array and gives its proxy;
     - ``answers(value)`` gives the replacement of an object or function of NumPy, SciPy or Python:
@@ -117,7 +117,7 @@ class Capture:
         self.repeats = RepeatedWrites(self, codes, self._numbered, tape, self._node_of, handle)
 
     def private(self, f: Function) -> Function:
-        """What to call in place of `f`."""
+        """The private copy of `f`."""
         self.repeats.begin(f)
         proxy, node = self.wrap(f, getattr(f, "__name__", "f"))
         call = getattr(type(f), "__call__", None)  # noqa: B004 - the class's own method is wanted
@@ -158,7 +158,7 @@ class Capture:
         self._places.release_shared(self.objects.release, self._refusing)
 
     def finish(self) -> Dependencies:
-        """What was read; to be called when `f` has returned or raised."""
+        """The dependencies of the run; called when `f` has returned or raised."""
         if not self._carried_over:
             self.carry_over()
         classes = self.objects.finish()
@@ -275,7 +275,7 @@ class Capture:
         return self._originals.get(id(value), (value,))[0]
 
     def _node_of(self, value: object) -> Dependency | None:
-        """What is known of the user's object behind a proxy."""
+        """The dependency node of the user's object behind a proxy."""
         original = self._originals.get(id(value), (value,))[0]
         entry = self._known.get(id(original))
         return entry[1] if entry is not None and entry[0] is value else None
@@ -285,7 +285,7 @@ class Capture:
         return is_instance(value) and id(value) not in self._originals
 
     def table(self, real: Mapping[str, object]) -> MappingItems:
-        """What is read of a namespace; one for a run."""
+        """The reads of a namespace, one object for each run."""
         if (entry := self._tables.get(id(real))) is None:
             entry = self._tables[id(real)] = real, MappingItems(type(real))
         return entry[1]
@@ -372,7 +372,7 @@ class Capture:
         return self.repeats.direct or self._places.written() or self.objects.written()
 
     def flush(self) -> None:
-        """What `f` has written so far is there for functions that are watched on their own.
+        """Show the writes of `f` so far to functions that are watched on their own.
 
         They may find proxies and traced values, which are released when the run is over.
         """
@@ -385,7 +385,7 @@ class Capture:
         self.objects.see(other.objects)
 
     def carry_over(self) -> None:
-        """What `f` wrote to globals, cells, containers and objects goes to the user's own."""
+        """Carry the writes of `f` over to the user's globals, cells, containers and objects."""
         self._carried_over = True
         self.objects.keep_computed()
         self._places.carry_over(self.objects.release, self, self._refusing)

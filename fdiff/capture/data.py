@@ -56,7 +56,7 @@ def is_table(value: object) -> bool:
 
 
 def lazy_words(value: object) -> str:
-    """What of Dask's that is not computed yet `value` is, in words; "" of anything else.
+    """The name of a lazy collection of Dask; "" for any other value.
 
     Functions and classes of Dask count, by which code makes such objects. Nothing is computed.
     """
@@ -89,7 +89,7 @@ def _own_module(value: object) -> object:
 
 
 def data_key(value: object) -> Hashable | None:
-    """What data is compared by; None of anything else, and of data that cannot be compared."""
+    """The key by which data is compared; None if it cannot be compared or is no data."""
     kind = type(value)
     if isinstance(value, np.ndarray):
         return _array_key(value) if library_class(kind) else None

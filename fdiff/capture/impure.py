@@ -83,7 +83,7 @@ _known: dict[int, Known] = {}  # by id: a function or class of a library, what `
 
 
 def impurity(value: object) -> str | None:
-    """What a function or class of a library reads, in words.
+    """The impure reads of a function or class of a library, in words.
 
     None if it is pure, and for anything of the user's.
     """
@@ -125,7 +125,7 @@ def _module_of(value: object) -> str | None:
 
 
 def _words(value: object, module: str) -> str | None:
-    """What a function or class of this module reads, in words; None if it is pure."""
+    """The impure reads of a function or class of this module; None if it is pure."""
     name = str(getattr(value, "__name__", value))
     if module.startswith(RANDOM):
         return f"random numbers (`{module}`)"
@@ -168,7 +168,7 @@ def _is_pure(module: str, name: str) -> bool:
 
 
 def _of_numerics(value: object, module: str, name: str) -> str | None:
-    """What a function of NumPy or SciPy reads: those in the tables, and those that draw."""
+    """The impure reads of a function of NumPy or SciPy, by tables."""
     if module.startswith(_IMPURE_MODULES):
         return _reads(module, name)
     if name in _IMPURE_NAMES["numpy"].split() and getattr(np, name, None) is value:

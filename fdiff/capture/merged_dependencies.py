@@ -54,7 +54,7 @@ class MergedDependencies(Dependencies):
         self.refresh(f)
 
     def _effects(self) -> Effects | None:
-        """What all ways have written, as far as calls need to know it before they take one."""
+        """The effects of all ways that calls need before they take one."""
         effects = [way.effects for way in self._ways if way.effects is not None]
         if not effects:
             return None
@@ -92,7 +92,7 @@ class MergedDependencies(Dependencies):
         return self._current(arrays)
 
     def _bound(self, writes: Sequence[BoundWrites]) -> BoundWrites | None:
-        """What reads and writes for all ways; None where they go to other objects than before."""
+        """The writes of all ways; None where they go to other objects than before."""
         reads = [_reads(way.effects, bound) for way, bound in zip(self._ways, writes, strict=True)]
         if any(reads[k] != own for k, own in zip(self._first_alike, reads, strict=True)):
             return None
@@ -107,7 +107,7 @@ class MergedDependencies(Dependencies):
 
 
 def _reads(effects: Effects | None, bound: BoundWrites) -> object:
-    """What tells how numbers are read anew: the same for ways that read the same numbers."""
+    """The key of numbers that are read anew, equal for ways that read the same numbers."""
     if effects is None:
         return None
     slots = tuple([(read.type, read.slot) for read in effects.reads])
@@ -132,7 +132,7 @@ def _all_of(befores: Sequence[Before]) -> Before:
 
 
 def _of_way(afters: Sequence[After], chosen: Sequence[tuple[int, ...]]) -> After:
-    """What writes for the way whose number is the last of the values."""
+    """A function that writes for the way whose number is the last of the values."""
 
     def after(result: object, *values: Any) -> object:
         way = int(values[-1])

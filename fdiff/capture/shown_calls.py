@@ -143,7 +143,7 @@ def is_logger(value: object) -> TypeGuard[logging.Logger]:
 
 
 def stand_in(context: ProxyContext, shows: Shows, value: object) -> Pair | None:
-    """What stands for a function or an object that shows text; None for any other."""
+    """The stand-in for a function or object that shows text; None for any other."""
     if value is builtins.print:
         return ShownCall(shows, value, builtins.print, "what `print` shows"), Identical(value)
     if isinstance(value, FunctionType) and value.__module__ == "logging":

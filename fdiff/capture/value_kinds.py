@@ -68,7 +68,7 @@ _BY_REPR = {
 
 
 def leaf_key(value: object) -> tuple[Hashable, ...] | None:
-    """What an immutable value is compared by; None for a value of another kind."""
+    """The key by which an immutable value is compared; None for other kinds."""
     kind = type(value)
     if (rule := _KEYS.get(kind)) is not None:
         return None if (key := rule(value)) is None else (kind, key)

@@ -124,18 +124,18 @@ class CaptureSession:
         self.parts[0][1].note(reason)
 
     def formatted(self, value: object, spec: str, text: str, frame: FrameType) -> str | None:
-        """What an f-string holds in place of a value that it shows; None where it may not."""
+        """The text that an f-string holds in place of a value; None where it may not show it."""
         return (
             self.running[-1].repeats.formatted(value, spec, text, frame) if self.running else None
         )
 
     def stores(self) -> list[object]:
-        """What the run has stored so far outside of the functions: to compare by identity."""
+        """The values stored so far outside of the functions, to be compared by identity."""
         places = [stores for _, c in self.parts for stores in (c.stores, c.objects.stores)]
         return [value for stores in places for value in stores()]
 
     def unknowns(self) -> dict[str, Line | None]:
-        """What the run has read so far that cannot be compared, with the lines that read it."""
+        """Reads of the run that cannot be compared, with their lines."""
         return {words: line for _, c in self.parts for words, line in c.impurities.noted.items()}
 
     def plainly(self, call: object) -> object:
@@ -153,7 +153,7 @@ class CaptureSession:
         return value
 
     def finish(self) -> tuple[tuple[Callable[..., object], Dependencies], ...]:
-        """What was read, at the end of a run; writes go to the user's own variables and arrays."""
+        """End a run: returns its dependencies, and writes to the user's variables and arrays."""
         filled = [x for x in self.captured if x[2].id != x[2].made]
         if self.met:
             self._note_stored(filled)
@@ -359,7 +359,7 @@ def _in_masked_arrays(error: Exception) -> bool:
 
 
 def own_result(tree: object, session: CaptureSession) -> object:
-    """What the function returned, with the user's own objects in place of proxies."""
+    """The function's result, with the user's own objects in place of proxies."""
 
     def own(leaf: object) -> object:
         if (plain_copy := getattr(type(leaf), "_fdiff_copy", None)) is not None:

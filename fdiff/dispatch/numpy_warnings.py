@@ -95,7 +95,7 @@ def warning_hook(
     *,
     out: bool,
 ) -> Callable[..., None]:
-    """What the entry stub of a fast path calls after a hint, with the arguments of the call.
+    """The function that a fast path's entry stub calls after a hint, with the arguments.
 
     Where `f` is None, the function comes before the arguments.
     """

@@ -194,7 +194,7 @@ def _may_be_used_again(request: CallToTrace, run: _Run, *, shown: bool) -> bool:
 def _reasons_to_retrace(
     request: CallToTrace, run: _Run, *, shown: bool
 ) -> list[tuple[str, Line | None]]:
-    """What a later call cannot compare with this one, in words, and where it was read."""
+    """Reads that a later call cannot compare with this one, in words, with their lines."""
     reasons: list[tuple[str, Line | None]] = [
         (f"an argument of type {type(leaf).__name__}", None)
         for leaf in request.leaves

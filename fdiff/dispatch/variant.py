@@ -34,7 +34,7 @@ NO_PLAN = OperatorPlan()  # before the operator has made one, and after an eager
 
 
 class Traced(NamedTuple):
-    """What a trace gave: the tapes and the structure of a call. Plans are made of it.
+    """The results of a trace: tapes and the structure of a call. Plans are made of it.
 
     The inputs of `tape` are the traced leaves of the arguments (at `positions` among all leaves),
     then the captured arrays; its outputs are the numeric leaves of the result. `check` is the tape
@@ -92,14 +92,14 @@ class Traced(NamedTuple):
         return self._replace(tape=to_ordinary_tape(self.eager, self.tape.outputs), eager=None)
 
     def plan_key(self) -> tuple[object, ...]:
-        """What the plan of an operator depends on: equal traces have one plan."""
+        """The key of an operator's plan; equal traces share a plan."""
         numbers = [(type(n), repr(n)) for n in self.numbers]
         tapes, specs = (self.tape, self.check, self.written), (self.in_spec, self.out_spec)
         return (*tapes, self.wrt, *specs, self.scalars, self.input_scalars, *numbers)
 
 
 class Conditions(NamedTuple):
-    """What must be as it was during a trace for later calls to use it, beside its guards.
+    """Conditions, beside guards, under which later calls use a trace.
 
     `inner` are the functions that ran with what each read from outside (the function itself by its
     code alone, as calls are given one), `order` says which of them captured each array. `pinned`
@@ -125,7 +125,7 @@ class Conditions(NamedTuple):
         return [parts[p][j] for p, j in self.order]  # type: ignore[index] - none is None here
 
     def after(self, f: Callable[..., object]) -> After | None:
-        """What writes the values of `written` after a call of `f`, once it was refreshed."""
+        """The function that writes the values of `written` after a call of `f`."""
         pins = self.inner[0][1].pins(f)
         return None if pins is None or pins.writes is None else pins.writes.after
 

@@ -24,7 +24,7 @@ _checked = WeakKeys[Any, bool]()  # clients
 
 
 def new_token() -> str:
-    """What makes the names of tasks new."""
+    """A token that makes names of tasks unique."""
     return f"{_process}-{next(_numbers)}"
 
 

@@ -53,7 +53,7 @@ class Message(NamedTuple):
         return cls(buffers)
 
     def digest(self) -> bytes:
-        """What the message is known by."""
+        """The digest of the message."""
         return sha256(b"".join(map(digest_of, self.buffers))).digest()
 
     def opened(self) -> Any:
@@ -126,7 +126,7 @@ class _Watching(cloudpickle.Pickler):
 
 
 def _unpicklable(value: object) -> str:
-    """What of a function or of parameters has no pickle, by its name in the user's code."""
+    """The part of a function or of parameters that has no pickle, by the user's name for it."""
     pickler = _Watching(BytesIO(), protocol=5)
     with suppress(Exception), _own_modules_by_value():
         pickler.dump(value)

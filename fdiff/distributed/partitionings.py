@@ -135,7 +135,7 @@ class Partitions:
         return self.client.map(task, groups, key=keys, pure=False)
 
     def _fetched(self, task: Callable[..., Any]) -> list[Any]:
-        """What a task tells of each partition."""
+        """The results of a task for each partition."""
         submit = lambda: self._tasks(task, self.groups)  # noqa: E731 - of the groups there are then
         groups = gathered(self.client, submit, self.restore, lambda: range(len(self)))
         return [part for group in groups for part in group]

@@ -22,7 +22,7 @@ Places = tuple[int, ...]
 
 
 class Total(Protocol):
-    """What is asked of a sum (`sums.SumOver`): its function, its values, the same of another."""
+    """The protocol of a sum (`sums.SumOver`)."""
 
     f: Function
 

@@ -197,7 +197,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 def _result(f: Function, arguments: Given, count: int, numbered: tuple[int, Part]) -> object:
-    """What `f` returns for one partition; a note tells which one raised an error."""
+    """The result of `f` for one partition; errors get a note with its number."""
     (args, kwargs), (number, part) = arguments, numbered
     try:
         return f(*args, *part, **kwargs)

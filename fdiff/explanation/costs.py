@@ -203,7 +203,7 @@ def cost_of(
 def _run_seconds(
     run: tuple[Tape, int], forecast: KernelForecast | None, counted: tuple[TapeCosts, int]
 ) -> float | None:
-    """What a kernel is predicted to take: by its loops, or by nodes where its text takes long."""
+    """Predicted seconds of a kernel: by its loops, or by nodes where its text takes long."""
     if forecast is not None:
         return None if forecast.uncounted else forecast.run_seconds
     seconds = counted[0].kernel_seconds

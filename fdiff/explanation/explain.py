@@ -198,7 +198,7 @@ def _of_prepared(
 
 
 def _notes_on_calls(variant: Variant) -> Iterator[str]:
-    """What is done again at every call, and the line that asks for it."""
+    """Notes on work that is done again at every call, with the user's lines."""
     if not variant.conditions.cacheable:
         yield f"it is traced again at every call: {_unlike(variant)}"
     elif variant.repeats:
@@ -206,7 +206,7 @@ def _notes_on_calls(variant: Variant) -> Iterator[str]:
 
 
 def _unlike(variant: Variant) -> str:
-    """What a call cannot compare with the last one, and the line that reads it, in words."""
+    """A read that calls cannot compare, with its line, in words."""
     for _, reads in variant.conditions.inner:
         for what, line in zip(reads.opaque, reads.lines, strict=True):
             return f"{what} cannot be compared; {show_line(line).strip()}".rstrip("; ")
@@ -261,7 +261,7 @@ def _step_fact(step: PlanStep, device: str, *, asked: bool) -> StepFact:
 
 
 def _device_notes(device: str, steps: Sequence[PlanStep]) -> Iterator[str]:
-    """What a GPU would do, and whether there is one."""
+    """Notes on the use of a GPU, and on whether there is one."""
     if device == CPU:
         return
     fault = kernels.cuda_fault()

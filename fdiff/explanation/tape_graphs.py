@@ -148,7 +148,7 @@ def _chip(
 
 
 def _names_in_body(params: Mapping[str, object], count: int) -> list[str]:
-    """What the inputs of a body are: handed from trip to trip, the same in all, or entries."""
+    """Names of a body's inputs: carries, invariants, or entries of rows."""
     carries, rows = (params.get(name) for name in ("carries", "rows"))
     if not isinstance(carries, int) or not isinstance(rows, int):
         return [f"in {k}" for k in range(count)]

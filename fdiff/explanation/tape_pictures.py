@@ -92,7 +92,7 @@ def _units(graph: TapeGraph) -> tuple[dict[int, int], list[NestBox]]:
 def _unit(
     graph: TapeGraph, unit: NestBox, colours: Colours
 ) -> tuple[str, tuple[float, float], list[tuple[Point, Point]]]:
-    """What is inside of a group, or a chip alone; its size, and the ends of edges at its chips."""
+    """The drawing of a group or a single chip; its size, and the ends of edges at its chips."""
     drawings = [_chip(graph.chips[k], colours) for k in unit.chips]
     place = {k: n for n, k in enumerate(unit.chips)}
     inside = [(place[a], place[b]) for a, b in graph.edges if a in place and b in place]

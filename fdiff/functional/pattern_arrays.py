@@ -12,7 +12,7 @@ from ..pictures.picture import Picture
 
 
 class _Shown:
-    """What a pattern has beyond SciPy's array."""
+    """Methods of a pattern beyond those that SciPy's array has."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture of the pattern to a file.

@@ -162,6 +162,6 @@ _CALL = expand(record_calls.TEXT + _SEARCH + _CALL_AND_NOTE, _MACROS)
 
 
 def _failure(parameter: CParameter) -> np.ndarray:
-    """What a result is where a call fails: NaN, or the smallest integer."""
+    """The value of a result where a call fails: NaN, or the smallest integer."""
     number = np.nan if parameter.dtype.kind == "f" else np.iinfo(parameter.dtype).min
     return np.full(parameter.shape, number, parameter.dtype)

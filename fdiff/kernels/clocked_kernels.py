@@ -46,7 +46,7 @@ class NestInfo(NamedTuple):
 
 
 class ClockedKernel(NamedTuple):
-    """What a call of a kernel consists of: its nests; and the kernel that times them, if any."""
+    """The nests of a kernel, and the kernel that times them, if any."""
 
     nests: tuple[NestInfo, ...]
     executable: Executable | None

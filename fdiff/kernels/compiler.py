@@ -128,7 +128,7 @@ def on_disk(tape: Tape, layouts: tuple[str, ...], compiler: str = "") -> bool:
 
 
 def cache_info() -> CacheInfo:
-    """What the caches did in this process."""
+    """Counts of the caches in this process."""
     if not started():
         return CacheInfo(0, 0, 0, 0, 0.0)
     machine = on_demand.machine_code

@@ -89,5 +89,5 @@ def described(compiler: str) -> str:
 
 
 def seconds_of(compiler: str, by_llvm: float) -> float:
-    """What compiling takes, where LLVM alone would take `by_llvm` seconds."""
+    """Seconds to compile with `compiler`, where LLVM alone would take `by_llvm` seconds."""
     return _START_SECONDS + _SLOWER * by_llvm if compiler == NUMBA else by_llvm

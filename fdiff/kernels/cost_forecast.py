@@ -64,7 +64,7 @@ def kernel_forecast(tape: Tape, compiler: str = "") -> KernelForecast:
 
 
 class Fusion(NamedTuple):
-    """What the passes make of a tape; `sizes` are the values of ``n0, n1, ...`` in the report."""
+    """The fused form of a tape; `sizes` are the values of ``n0, n1, ...`` in the report."""
 
     report: FusionReport
     moved: int  # bytes that one run reads and writes
@@ -72,7 +72,7 @@ class Fusion(NamedTuple):
 
 
 def fusion_of(tape: Tape) -> Fusion:
-    """What the passes of the compiler make of `tape`."""
+    """The fused form of `tape` after the passes of the compiler."""
     layouts = ("C",) * len(tape.inputs)
     graph, values = kernel_graph(tape, layouts)
     report = fusion_report(graph, nodes_of_operations(tape, layouts))

@@ -64,7 +64,7 @@ class Kernel(NamedTuple):
 
 
 class CallParts(NamedTuple):
-    """What a call consists of, for fast paths, which bind kernel and entry stub in their own way.
+    """The parts of a call, for fast paths, which bind kernel and entry stub themselves.
 
     `made` are shapes and dtypes of the outputs, `call` is the address of the entry stub.
     """
@@ -156,7 +156,7 @@ class Executable:
         return True
 
     def parts(self) -> CallParts | None:
-        """What a call consists of; None as long as the entry stub is being compiled.
+        """The parts of a call; None as long as the entry stub is being compiled.
 
         A long one has none: its calls go through Python.
         """
@@ -274,7 +274,7 @@ class Executable:
 
 
 def _unbound(*_: object) -> None:
-    """What is called before the entry stub is bound: calls go through Python."""
+    """A placeholder until the entry stub is bound: calls go through Python."""
 
 
 def _plain(type_: ArrayType) -> np.dtype[Any]:

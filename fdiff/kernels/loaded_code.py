@@ -39,7 +39,7 @@ def digest(*places: Path) -> str:
 
 
 def _files(place: Path) -> Iterator[Path]:
-    """What Python loads of a module or a folder, in order."""
+    """The files of a module or a folder that Python loads, in order."""
     for path in (place, *map(place.with_suffix, _LOADED)):
         if path.is_file():
             yield path

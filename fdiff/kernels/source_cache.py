@@ -63,7 +63,7 @@ def place_of_source(graph: KernelGraph) -> str:
 
 
 def predict_run_seconds(graph: KernelGraph, values: Values) -> float:
-    """What one run takes with all data in the cache, by the cost model of loops and routines."""
+    """Seconds of one run with all data in the cache, by the cost model."""
     generated, choice = _serial(graph), select_source(graph, values)
     loops = sum(w.nanoseconds(values.ints) for works in generated.work for w in works)
     called = sum(w.nanoseconds(values.ints) for _, works in generated.routines for w in works)

@@ -84,7 +84,7 @@ _costs_of_body = lru_cache(maxsize=256)(costs_of_tape)  # which several counts a
 
 
 def _arithmetic_seconds(node: Node, flops: int) -> float:
-    """What NumPy takes for the arithmetic of a node where that is more than moving its data."""
+    """Seconds of NumPy's arithmetic for a node where it exceeds the movement of data."""
     rule = node.primitive.lowering.kernel
     if rule is not None and rule.kind is Kind.CONTRACT:
         return 1e-9 * multiplying(flops // 2)
@@ -95,7 +95,7 @@ def _arithmetic_seconds(node: Node, flops: int) -> float:
 
 
 def _kernel_seconds(node: Node, operands: Sequence[Node], flops: int) -> float:
-    """What a kernel takes for a node, by the cost model; NaN if nothing is known of a routine."""
+    """Seconds of a kernel for a node, by the cost model; NaN for an unknown routine."""
     rule = node.primitive.lowering.kernel
     types = [a.type for a in operands]
     size = max(t.size for t in (*types, node.type))

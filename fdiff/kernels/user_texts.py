@@ -36,7 +36,7 @@ _BY_ADDRESS = "Loops go into a C function, which is given by its address."
 
 
 class UserTextError(Exception):
-    """What is wrong with a user's kernel text: the line, the fact, and the way out."""
+    """An error in a user's kernel text: the line, the fact, and the way out."""
 
     def __init__(self, line: int, fact: str, way: str = _OTHERWISE) -> None:
         super().__init__(fact)
@@ -197,7 +197,7 @@ class _Steps(ast.NodeTransformer):
         return DtypeInference(types_of).of(text, ())
 
     def _shown(self, slot: re.Match[str]) -> str:
-        """What the user calls a value; the results of calls have no name."""
+        """The user's name for a value; the results of calls have none."""
         own = slot[0]
         return next((n for n, x in self.bound.items() if ast.unparse(x) == own), "...")
 

@@ -39,14 +39,14 @@ class Expressions:
         return name
 
     def name(self, i: int) -> str:
-        """What stands for node `i` in other expressions."""
+        """The name of node `i` in other expressions."""
         node = self.tape.nodes[i]
         if node.primitive is CONSTANT and i not in self.names:
             self.names[i] = self.bound(node.primitive.rules.evaluate(**dict(node.params)))
         return self.names.get(i) or f"v{i}"
 
     def expression(self, i: int) -> str:
-        """What computes node `i`, in the names of its operands."""
+        """The expression of node `i`, in the names of its operands."""
         node = self.tape.nodes[i]
         operands = [*map(self.name, node.args)]
         if node.primitive is ITEM:

@@ -166,7 +166,7 @@ def unsliced(s: TermSweep, node: Node) -> list[LinearTerm]:
 
 
 def updated(s: TermSweep, node: Node) -> list[LinearTerm]:
-    """What is left of the base around the region that is stored to, and the part as a window."""
+    """Terms of a store: the base outside of the region, and the part as a window."""
     named: dict[str, Any] = dict(node.params)
     base, part = node.args
     sizes = s.type(part).shape

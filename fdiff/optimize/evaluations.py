@@ -57,7 +57,7 @@ class Evaluation:
 
     @property
     def latest(self) -> Any:
-        """What the last point gave; None if there is none."""
+        """The value at the last point; None if there is none."""
         return self._value if self._point is not None else None
 
     def restart(self) -> None:

@@ -15,7 +15,7 @@ CHOICES = "Write progress=None for a line after two seconds, False for none, or 
 
 @contextmanager
 def iterations_shown(progress: object, call: str) -> Generator[Callable[..., None]]:
-    """What shows an iteration, its objective and infeasibility, as `progress` asks for."""
+    """A function that shows an iteration, its objective and infeasibility, if asked for."""
     if progress is False:
         yield lambda *_: None
         return

@@ -27,7 +27,7 @@ TABLE = 1 << 20  # entries of a Jacobian up to which its rows are asked for bein
 
 
 class _Takes(NamedTuple):
-    """What a method takes."""
+    """The derivatives that a method takes."""
 
     gradient: bool = True
     hessian: str = ""  # "sparse", "dense" or "products"

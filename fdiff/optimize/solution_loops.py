@@ -196,7 +196,7 @@ def _is_size(value: object) -> bool:
 
 
 class _Plain:
-    """What a loop iterates outside of a trace."""
+    """The unknown of a loop outside of a trace."""
 
     def __init__(
         self,

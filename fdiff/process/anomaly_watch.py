@@ -13,7 +13,7 @@ from ..foreign_errors import Suppressed
 
 
 class AnomalyMode:
-    """What is looked for.
+    """Settings of the search for anomalies.
 
     Without `check_nan` nothing is; errors in a backward pass alone tell the line of the forward
     operation. `discarded` values of the function count as well, those that no result depends on.

@@ -38,7 +38,7 @@ class Job(NamedTuple):
 
 
 class Task:
-    """What one object wants to have done in the background, one thing at a time.
+    """The background work of one object, one job at a time.
 
     `error` is what it has raised.
     """

@@ -12,7 +12,7 @@ from ..foreign_errors import Suppressed, environment_value
 
 
 def switch(variable: str) -> bool | None:
-    """What a variable of the environment says that is 0 or 1; None where it is not set."""
+    """A variable of the environment that is 0 or 1, as a truth value; None where it is not set."""
     return _switched(variable, environment_value(variable) or "")
 
 

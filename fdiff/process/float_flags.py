@@ -33,7 +33,7 @@ OFTEN = 4  # so many hints are all looked into, later ones more and more rarely
 
 
 class Doubts:
-    """What was found out about the hints of one variant."""
+    """Findings about the hints of one variant."""
 
     __slots__ = ("count", "false", "filters", "inspector", "state")
 
@@ -66,7 +66,7 @@ class Doubts:
 
 
 def error_state() -> object:
-    """What `numpy.errstate` has set in this context: an object to compare; None if not known."""
+    """The error state of `numpy.errstate` in this context, to be compared; None if unknown."""
     return None if STATE is None else STATE.get()
 
 

@@ -59,7 +59,7 @@ class _Call(Thread):
             self.end()
 
     def made(self) -> Any:
-        """What it gives, once it is over; in this thread where there can be no other."""
+        """Wait for the result; it is computed in this thread where there can be no other."""
         try:
             begun = self.start() and self.join()
         except BaseException:
@@ -83,7 +83,7 @@ _latest: list[_Call] = []  # the call under way, which may have been left
 
 
 def interruptibly(work: Callable[[], T]) -> T:
-    """What `work` gives; in the main thread, exceptions of signal handlers end the wait for it.
+    """Run `work`; in the main thread, exceptions of signal handlers end the wait for it.
 
     The caller is inside of `no_fork`, and calls `wait_for_left` before anything that `work` may
     not meet.

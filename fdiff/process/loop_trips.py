@@ -123,7 +123,7 @@ class _Counter(NamedTuple):
 
 
 def _weights(counter: _Counter, inner: ast.For | ast.While | None, values: Values) -> list[float]:
-    """What parts of a loop weigh: the trips of the loop inside of it at values of its variable.
+    """Weights of parts of a loop: trips of the inner loop at values of the loop's variable.
 
     Nothing where all weigh the same.
     """
@@ -139,7 +139,7 @@ def _weights(counter: _Counter, inner: ast.For | ast.While | None, values: Value
 
 
 def _at(node: ast.AST, name: str, step: int, values: Values) -> Any:
-    """What a name stands for while the variable of a loop has this value."""
+    """The value of a name while the variable of a loop has this value."""
     return step if isinstance(node, ast.Name) and node.id == name else values(node)
 
 
@@ -204,7 +204,7 @@ def _counter(loop: ast.For | ast.While, values: Values) -> _Counter | None:
 
 
 def _value(place: CodePlace, node: ast.AST) -> Any:
-    """What a name stands for; private copies have globals that are filled as they are read."""
+    """The value of a name; globals of private copies are filled as they are read."""
     if not isinstance(node, ast.Name):
         return None
     return place.local[node.id] if node.id in place.local else dict.get(place.outside, node.id)

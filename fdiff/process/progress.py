@@ -197,7 +197,7 @@ class Stage:
         return self.done if self.counter is None else self.total - length_hint(self.counter)
 
     def report(self, now: float, ident: int) -> Report:
-        """What to show of the stage."""
+        """The report that is shown for the stage."""
         chain = [*self.chain()]
         named = next((stage for stage in chain if stage.what), chain[-1])
         inner = chain[: chain.index(named) + 1]

@@ -59,7 +59,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class ProfileOptions(NamedTuple):
-    """What a profile records besides times."""
+    """Settings of a profile: its records besides times."""
 
     shapes: bool
     flops: bool

@@ -168,7 +168,7 @@ def _stage(trace: Trace) -> AbstractContextManager[None]:
 
 
 def private(f: Callable[..., object]) -> Callable[..., object]:
-    """What to run in place of `f` inside the trace under way: a private copy, which is watched."""
+    """The private, watched copy of `f` that runs inside the current trace."""
     if isinstance(f, FunctionType) and type(f.__globals__) is not dict:
         return f  # a private copy already: made by the trace around this one
     session = root_trace().session

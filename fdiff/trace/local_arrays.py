@@ -318,7 +318,7 @@ def _shares(array: np.ndarray, args: object) -> bool:
 
 
 def plain(value: object) -> object:
-    """What a caller gets for a local array: the traced array, or an ordinary copy."""
+    """A local array for a caller: the traced array, or an ordinary copy."""
     if type(value) is TracedLocalArray:
         return value.handle
     return np.array(value).view(np.ndarray) if type(value) is LocalArray else value

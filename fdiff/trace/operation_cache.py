@@ -77,7 +77,7 @@ def _scalar_rule(primitive: Primitive, operand_types: tuple[Types, ...], types: 
 def caller(
     primitive: Primitive, params: Params, operand_types: tuple[Types, ...], types: Types
 ) -> Callable[..., object]:
-    """What computes the node from the values of its arguments."""
+    """A function that computes the node from the values of its arguments."""
     if primitive is CONSTANT:
         value = primitive.rules.evaluate(**dict(params))
         return lambda: value

@@ -45,7 +45,7 @@ Loops = tuple[tuple[Line, int, int, int, str], ...]
 
 
 class Link(Protocol):
-    """What stands between a handle and its node: a view, stores that wait, the caller's array."""
+    """A link between a handle and its node: a view, pending stores, the caller's array."""
 
     def current(self, handle: Handle, /) -> int:
         """The node that holds the entries now."""
@@ -93,7 +93,7 @@ class Handle:
 
 
 class UserCalls(Protocol):
-    """What a trace asks of the log of the user's calls; `looping` implements it.
+    """The protocol of the log of the user's calls; `looping` implements it.
 
     Calls are logged at `depth` 0; calls inside of them are not. `stored`
     is told of a handle that is given another node, `converted` makes a local array a traced one.

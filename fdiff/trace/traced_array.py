@@ -364,7 +364,7 @@ def _handler(ufunc: np.ufunc, method: str) -> Callable[..., object] | None:
 
 
 def ufunc_handler(ufunc: np.ufunc, method: str = "__call__") -> Callable[..., object]:
-    """What answers for a ufunc; UnsupportedError if nothing does."""
+    """The handler of a ufunc; UnsupportedError if there is none."""
     handler = _handler(ufunc, method)
     if handler is None and load_tables():
         handler = _handler(ufunc, method)

@@ -21,7 +21,7 @@ from .traced_array import TracedArray, handle
 
 
 class Entry(NamedTuple):
-    """What a ufunc enters for operands of some types: the types of the node, how it is given.
+    """The node that a ufunc enters for operands of some types, and the form of its result.
 
     `numbers` are the positions of Python numbers, with the dtypes they take; `alone` tells that
     what answers for the ufunc does nothing else.

@@ -28,7 +28,7 @@ Places = tuple[int, ...]
 
 
 class CheckpointRule(CallRule):
-    """What a call computes, `forward`; there are no residuals. See `checkpoint_rule`."""
+    """The rule of a call that computes `forward` without residuals. See `checkpoint_rule`."""
 
     opens = False
     checkpoint = True

@@ -42,7 +42,7 @@ class Tangents(NamedTuple):
 
 
 class CallRule:
-    """What a call computes, and how it is differentiated.
+    """The rule of a call: its computation and its derivatives.
 
     `forward` is a tape ``arguments -> (*results, *residuals)`` with results of the `types`. A rule
     that does not `open` stays a call in derivatives, and keeps no residuals. The nodes of a

@@ -39,7 +39,7 @@ class Site:
 
 
 class CustomRule(CallRule):
-    """What a call computes, and its rule.
+    """A call with a rule of the user's.
 
     - `forward` is ``arguments -> (*results, *residuals)`` with results of the `types`;
     - `pull` is ``(*residuals, *arguments, *bars) -> cotangents``;

@@ -112,7 +112,7 @@ class _Pair(NamedTuple):
         return {self.giver: give, self.reader: read}
 
     def _further(self, stages: Collection[int]) -> tuple[dict[int, int], dict[int, int]]:
-        """What the giver is to read besides for such nodes: invariants, and rows.
+        """Further invariants and rows that the giver reads for such nodes.
 
         Given are arguments, as nodes of the tape, with the inputs of the reader's body.
         """

@@ -104,7 +104,7 @@ def _hits(
 
 
 def _live_values(tape: Tape, values: Values, outputs: Outputs) -> dict[int, Mask]:
-    """What is used in any output at all; empty where nothing asks for it."""
+    """Masks of values that any output uses; empty where no mark asks for them."""
     if not any(n.primitive is mark and n.param("always") for n in tape.nodes):
         return {}
     return _live(tape, values, outputs, tape.outputs, lambda *_: True)

@@ -51,7 +51,7 @@ from .simplify import simplify
 
 
 class Request(NamedTuple):
-    """What an operator asks for. Inputs and outputs are numbered as in `function`.
+    """The request of an operator. Inputs and outputs are numbered as in `function`.
 
     The seeds of a Jacobian are the rows of an identity matrix. All of them are swept at once, or
     `size` of them in each call of a `chunked` tape, which has one more input: the row to begin at.

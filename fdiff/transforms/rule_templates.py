@@ -66,7 +66,7 @@ class Rule(NamedTuple):
 
 
 def pull_operands(bars: Sequence[tuple[Any, Any]]) -> tuple[Seeds, list[Any]]:
-    """What a reverse rule is asked for, and its seeds, from cotangents and masks of the outputs."""
+    """Seeds and operands of a reverse rule, from cotangents and masks of the outputs."""
     seeds = tuple([None if bar is None else mask is not None for bar, mask in bars])
     masks = [mask for _, mask in bars if mask is not None]
     return seeds, [bar for bar, _ in bars if bar is not None] + masks

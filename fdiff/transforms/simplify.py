@@ -103,7 +103,7 @@ class Simplifier(Builder):
     def _rewritten(
         self, primitive: Primitive, args: Ids, params: Params, types: Types
     ) -> int | None:
-        """What a rewrite of its op puts in the place of a node."""
+        """The node that a rewrite of its op puts in place of a node; None if no rewrite applies."""
         nodes, count = self.nodes, len(self.nodes)
         kinds = [*map(self.notable.get, args)]
         for rule, sought in primitive.lowering.rewrites:

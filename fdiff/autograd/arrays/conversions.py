@@ -55,7 +55,7 @@ class Conversions(ArrayTypes):
     @property
     @noting
     def __fdiff_constant__(self) -> np.ndarray | None:
-        """What the array is to a function that is traced and reads it; None if it has a gradient.
+        """The constant that traced functions read in place of the array; None if it has a gradient.
 
         It is read-only, so that no store in there passes by the version counter.
         """

@@ -210,7 +210,7 @@ class RecordedArray(Conversions):
         return bool(self._extra and self._extra.get("retains"))
 
     def extra(self) -> dict[str, Any]:
-        """What few arrays have, to be added to."""
+        """The dict of attributes that few arrays have; it is made at first use."""
         if self._extra is None:
             self._extra = {}
         return self._extra

@@ -55,7 +55,7 @@ class ViewCall(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What the call is known by."""
+        """The key of the call."""
         return self.call.key
 
 
@@ -197,7 +197,7 @@ def own_leaf(array: RecordedArray) -> bool:
 
 
 def own_handle(leaf: Any, call: NumpyCall) -> Any:
-    """What NumPy gave; where that is an operand itself, as the array that NumPy's `view` gives.
+    """The array that NumPy returned; a view of it where it is an operand itself.
 
     So each result is an array of its own, whose base tells whose memory it is (torch's `view_as`).
     """

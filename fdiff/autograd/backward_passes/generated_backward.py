@@ -126,7 +126,7 @@ class _PassWriter:
             self.lines.append(f" if {' or '.join(checks)}: return False")
 
     def _expected(self, at: int, node: GraphNode) -> list[str]:
-        """What another node in place of this one would show."""
+        """The conditions under which another node stands in place of this one."""
         if type(node) is AccumulateGrad:
             self.names[f"k{at}"] = node.kind
             other = f"n{at}.__class__ is not AccumulateGrad or n{at}.kind is not k{at}"

@@ -88,7 +88,7 @@ class NodeRules:
         return node.recipe.pull(seeds)
 
     def run(self, node: GraphNode, pull: Pull, saved: list[Saved], cotangents: list[Any]) -> Any:
-        """What a rule of the node gives, for values that it saved and for others."""
+        """Run a rule of the node on saved values and cotangents."""
         return pull.run(*[value for _, value, _ in saved], *cotangents)
 
     def _pull_custom(self, node: CustomNode, bars: dict[int, Part]) -> list[Part | None]:
@@ -211,7 +211,7 @@ def hooked_leaf(node: GraphNode, bar: Any) -> Any:
 
 
 def before_leaf(node: AccumulateGrad, bar: Any, rules: NodeRules) -> Any:
-    """What is added to a leaf, after the hooks of its node that run before that."""
+    """The gradient that is added to a leaf, after the pre-hooks of its node."""
     hooks = () if node.hooks is None else list(node.hooks.before.values())
     for hook in hooks:
         new = call_hook(hook, (rules.shown(bar),), form="hook(grads)")

@@ -186,7 +186,7 @@ class NodeSweep:
         return parts
 
     def _replaced(self, result: Any, bars: dict[int, Any], count: int) -> dict[int, Any]:
-        """What a hook of a node gave in place of several cotangents."""
+        """The cotangents that a hook of a node returned in place of several others."""
         if result is None:
             return bars
         replacements = result if isinstance(result, tuple) else (result,)

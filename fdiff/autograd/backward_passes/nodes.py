@@ -253,7 +253,7 @@ class CustomNode(GraphNode):
     @property
     @noting
     def saved(self) -> tuple[Any, ...] | None:
-        """What was saved; None once it has been freed."""
+        """The saved arrays; None once they have been freed."""
         return self.kept.saved
 
     @saved.setter
@@ -273,7 +273,7 @@ class CustomNode(GraphNode):
     @property
     @noting
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What a `Function` kept by ``ctx.save_for_backward``.
+        """The arrays that a `Function` kept by ``ctx.save_for_backward``.
 
         Raises
         ------
@@ -298,7 +298,7 @@ _hook_numbers = count()
 
 
 def call_hook(hook: Callable[..., Any], *args: Any, form: str = "hook(grad)") -> Any:
-    """What a hook gives; `form` says how it is called, for one that does not take that."""
+    """The result of a hook; `form` shows the call in an error about its signature."""
     return ask(hook, args, "fdiff.autograd", f"the hook `{name_of(hook)}`", form)
 
 

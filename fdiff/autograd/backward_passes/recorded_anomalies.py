@@ -41,7 +41,7 @@ def check_output(array: Any, node: GraphNode) -> None:
 
 
 def watched_pull(rules: NodeRules, node: GraphNode, bars: dict[int, Part]) -> list[Part | None]:
-    """What a node's rule gives; raises `AnomalyError` for a cotangent that is not finite."""
+    """Run a node's rule; raises `AnomalyError` for a cotangent that is not finite."""
     try:
         gradients = rules.pull(node, bars)
     except Exception as error:
@@ -87,7 +87,7 @@ def _value(x: Any) -> Any:
 
 
 def _saved(node: GraphNode) -> dict[str, np.ndarray]:
-    """What a node saved, in words."""
+    """The saved arrays of a node by name, for messages."""
     recipe = getattr(node, "recipe", None)
     if recipe is None or node.saved is None:
         return {}

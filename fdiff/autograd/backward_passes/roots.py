@@ -107,7 +107,7 @@ def _root(x: Any, seed: Any, k: int, call: str) -> Root:
 
 
 def _cotangent(seed: Any, type_: ArrayType, k: int) -> RecordedArray:
-    """What a user gives as the cotangent of output `k`, in the type of that."""
+    """The user's cotangent of output `k`, in the type of the output."""
     cotangent = seed if seed.__class__ is RecordedArray else plain(np.asarray(seed))
     if cotangent.value.shape != type_.shape:
         raise RuntimeError(

@@ -64,7 +64,7 @@ class TangentSweep:
         return any(isinstance(e, tuple) and self.of(e) is not None for e in edges)
 
     def without_graph(self, result: Any) -> Any:
-        """What a call has just given, as duals whose gradients go nowhere."""
+        """The result of a call as duals that are cut from the graph."""
         for leaf in flatten(result)[0]:
             if isinstance(leaf, RecordedArray) and leaf.kind.requires_grad:
                 self.cut(leaf, None)

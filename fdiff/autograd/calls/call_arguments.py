@@ -16,7 +16,7 @@ from ..arrays.recorded_array import RecordedArray
 def call_key(
     what: object, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[list[Any], list[Any]]:
-    """What a call is known by, and the arrays among its arguments."""
+    """The key of a call, and the arrays among its arguments."""
     key: list[Any] = [what]
     operands: list[Any] = []
     enter_argument(args, key, operands)

@@ -92,7 +92,7 @@ def _user_line_of(code: CodeType) -> Line | None:
 
 
 def _quickest(ufunc: np.ufunc, inputs: Sequence[str]) -> Callable[..., Any]:
-    """What computes the same values: NumPy's operator knows exponents that its ufunc looks for."""
+    """The quickest function for a ufunc: `operator.pow` has short cuts for some exponents."""
     return operator.pow if ufunc is np.power and tuple(inputs) == (RECORDED, STATIC) else ufunc
 
 
@@ -167,7 +167,7 @@ def _tuple(texts: Iterable[str]) -> str:
 
 
 def _saved_texts(saved: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    """What is saved of names of these sorts, and the version counters."""
+    """Texts of the saved values, and of their version counters."""
     kept, counts = [], []
     for name, sort in saved:
         if sort == RECORDED:
@@ -200,7 +200,7 @@ def make(kind, what):
 
 
 def _given(name: str, sort: str, *, wide: bool) -> str:
-    """What NumPy is given for an input of this sort."""
+    """The text of the value of an input that NumPy takes."""
     if sort == RECORDED:
         return f"{name}.value"
     return f"{name}_array" if sort == NUMBER and wide else name

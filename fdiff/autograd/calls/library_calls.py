@@ -35,7 +35,7 @@ from .traced_calls import node_of_call, traced_call
 
 
 def answer(point: EntryPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
-    """What an entry point gives, in a tuple; None where no recorded array takes part."""
+    """The result of an entry point, in a tuple; None where no recorded array takes part."""
     recorded, functions = taking_part([*args, *kwargs.values()])
     if not (recorded or functions):
         return None
@@ -150,7 +150,7 @@ class _LibraryCall:
         self.call = traced_call(call, title, operands, lambda value: ((value,), {}), watches=True)
 
     def _opened(self, change: Callable[[Any], Any]) -> Opened:
-        """What the call gives for arguments with their leaves changed."""
+        """The result of the call for arguments with their leaves changed."""
         args, kwargs = map_arguments((self.args, self.kwargs), change)
         return opened(self.what(*args, **kwargs))
 

@@ -51,7 +51,7 @@ def call_operator(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Any] | None:
-    """What an operator of `f` gives for recorded arrays, in a tuple; None where there are none.
+    """The result of an operator of `f` for recorded arrays, in a tuple; None where there are none.
 
     ``call(*args, **kwargs)`` is the operator. Where no gradient is required, its results are those
     for plain arrays, as recorded arrays without a graph.

@@ -331,7 +331,7 @@ def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:
 
 
 def _sort(x: Any, key: object) -> str:
-    """What an input is to `direct_call`."""
+    """The sort of an input, for `direct_call`."""
     if key.__class__ is tuple:
         return STATIC
     if key is NUMBER:

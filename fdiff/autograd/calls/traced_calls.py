@@ -109,7 +109,7 @@ def _value(x: Any) -> Any:
 
 
 def _read(run: Any, value: RecordedArray, where: Any) -> Any:
-    """What a private copy finds in place of a recorded array: in such a call, an operand of it."""
+    """The value that a private copy reads in place of a recorded array."""
     trace = stack.traces[0] if stack.traces else None
     proxy, node = rule_by_question(value)(run, value, where)
     if isinstance(trace, ScratchTrace) and value.requires_grad:

@@ -64,7 +64,7 @@ class _Recomputation:
         return value
 
     def _run(self) -> list[Any]:
-        """What the function has saved so far, in order: it is left when the last of that is there.
+        """Run the function again for the arrays that it saves, until the last of them is there.
 
         A gradient that the function takes itself asks for it while the function runs.
         """

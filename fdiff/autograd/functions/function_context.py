@@ -158,7 +158,7 @@ class FunctionRules:
 
 
 def run_forward(rules: FunctionRules, ctx: FunctionCtx, args: Sequence[Any]) -> Any:
-    """What the forward rule gives, with the context filled."""
+    """Run the forward rule, which fills the context."""
     if rules.setup is None:
         return rules.forward(ctx, *args)
     output = rules.forward(*args)

@@ -31,7 +31,7 @@ from .function_context import (
 
 
 def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
-    """What the forward rule gives, recorded."""
+    """Run the forward rule and record its result."""
     ctx = FunctionCtx()
     pushes = state.pushes(args)
     records = state.grad_enabled or pushes

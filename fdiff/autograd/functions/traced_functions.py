@@ -129,7 +129,7 @@ def _check_vmap(rules: FunctionRules) -> None:
 def _run(
     rules: FunctionRules, marks: _Marks, again: list[Any], ctx: FunctionCtx, args: Sequence[Any]
 ) -> Any:
-    """What the forward rule gives, with the context filled.
+    """Run the forward rule, which fills the context.
 
     The class is called `again` by its own rule, so that derivatives of what depends on the output,
     the second ones of the call itself among them, go by the rule, as in torch.

@@ -83,7 +83,7 @@ def wrap_parts(context: ProxyContext, value: object, where: Where, assembly: Ass
 
 
 def _wrap_part(context: ProxyContext, name: str, part: object, where: Where) -> Pair:
-    """What stands for an attribute; arguments that are bound count as a whole."""
+    """The proxy of an attribute; bound arguments count as a whole."""
     if name == "args":
         return wrap_sequence(context, cast("Tuple", part), where)
     if name == "keywords":

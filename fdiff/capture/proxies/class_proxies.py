@@ -265,7 +265,7 @@ class Super(super):
 
 
 def exception_node(kind: type) -> ClassFamily | None:
-    """What an exception class of the user must be; None for another, or if that cannot be told."""
+    """The dependency on a user's exception class; None for another class, or if unknown."""
     nodes: list[tuple[type, Class]] = []
     for base in kind.__mro__:
         if not library_class(base):

@@ -98,7 +98,7 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
         return value
 
     def _fdiff_absent(self, key: object) -> object:
-        """What is found under a key that is not there."""
+        """The result for a key that is absent."""
         raise KeyError(self._fdiff_context.plain(key))
 
     def __iter__(self) -> Iterator[object]:
@@ -356,7 +356,7 @@ def is_composed(value: object) -> bool:
 
 
 def wrap_composed(context: ProxyContext, value: object, where: Where) -> Pair:
-    """What `LIBRARY_OBJECTS` makes of the attributes that define an object of a library."""
+    """A copy of a library's object, made from its defining attributes by `LIBRARY_OBJECTS`."""
     names, make = LIBRARY_OBJECTS[type(value)]
     if not names:  # nothing about it can change
         return make(value), Identical(value)

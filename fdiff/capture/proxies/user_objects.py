@@ -106,7 +106,7 @@ class UserObjects:
         )
 
     def stores(self) -> Iterator[object]:
-        """What the run has stored so far in them: to compare by identity."""
+        """The values that the run has stored in them so far, to be compared by identity."""
         for state in (*self.objects.values(), *self.states):
             yield from (value for _, value in state.writes())
 
@@ -150,7 +150,7 @@ class UserObjects:
 
         @hiding
         def way(self: object, name: str) -> Callable[[object, str], object]:
-            """What to look an attribute up with; users' code runs in that alone."""
+            """The function that looks an attribute up; only it runs the user's code."""
             kind = type(self)
             if (kind, name) not in ready:
                 load(kind, name)
@@ -187,7 +187,7 @@ class UserObjects:
     # ------------------------------------------------------------------------------ arguments
 
     def adopt(self, value: object) -> object:
-        """What private code gets for an argument: proxies of functions and objects in it."""
+        """An argument for private code, with proxies of functions and objects in it."""
         kind = type(value)
         if kind in SCALARS or kind is np.ndarray or is_traced(value):
             return value

@@ -12,7 +12,7 @@ from ...process.forking import late
 
 
 class LoopDriver(Protocol):
-    """What loops ask; `sources` say why the source of others does not let them, by place."""
+    """The protocol of the loop driver; `sources` hold refusals of loops by place."""
 
     sources: dict[str, str]
 

@@ -51,7 +51,7 @@ class EffectError(Exception):
 
 
 class Scope:
-    """What the names of a function stand for outside of it."""
+    """The values of a function's names outside of it."""
 
     def __init__(self, fn: FunctionType) -> None:
         self.code = fn.__code__
@@ -62,7 +62,7 @@ class Scope:
         )
 
     def value(self, name: str) -> object:
-        """What a name stands for; MISSING if it is a variable of the function."""
+        """The value of a name; MISSING if it is a variable of the function."""
         if name in (*self.code.co_varnames, *self.code.co_cellvars):
             return MISSING
         if name in self.cells:
@@ -128,7 +128,7 @@ def is_data(value: object) -> bool:
 
 
 def _resolved(node: ast.expr, scope: Scope) -> object:
-    """What a dotted name stands for, through modules alone."""
+    """The value of a dotted name, through modules alone."""
     if isinstance(node, ast.Name):
         return scope.value(node.id)
     if isinstance(node, ast.Attribute):

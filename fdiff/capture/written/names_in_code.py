@@ -32,7 +32,7 @@ class NamesInCode(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def names_in(code: CodeType) -> NamesInCode:
-    """What a piece of code does with names."""
+    """Names that a code object loads, stores and changes."""
     loads, stores = set[str](), set[str]()
     rewritten, appended, methods = set[str](), set[str](), set[str]()
     changed = False  # whether the value on the stack was made by an operator such as ``+=``

@@ -49,7 +49,7 @@ class Release:
         self._released.clear()
 
     def __call__(self, value: object) -> object:
-        """What the user gets in place of `value`."""
+        """The user's value for a value of the run."""
         kind = type(value)
         if kind in SCALARS:
             return value

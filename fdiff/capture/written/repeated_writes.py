@@ -214,7 +214,7 @@ class RepeatedWrites:
     # ----------------------------------------------------------------------------------- texts
 
     def shown(self, value: object) -> Pair | None:
-        """What stands for a function or an object that shows text."""
+        """The stand-in for a function or an object that shows text."""
         pair = stand_in(self._context, self, value)
         if pair is not None and self._log is None:
             self._context.meet(value)
@@ -249,7 +249,7 @@ class RepeatedWrites:
     # --------------------------------------------------------------------------------- the end
 
     def finish(self, roots: Sequence[Dependency]) -> Effects | None:
-        """What later calls are to write, if the trace may be used again.
+        """The effects that later calls repeat, if the trace may be used again.
 
         `roots` are the nodes from which a later call finds the objects.
         """

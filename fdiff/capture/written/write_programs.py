@@ -31,7 +31,7 @@ class ProgramText(NamedTuple):
     targets: tuple[int, ...]
 
     def on(self, targets: Sequence[object]) -> object:
-        """What is equal for functions that do the same to the same objects."""
+        """A key, equal for functions that make the same writes to the same objects."""
         return self.lines, self.constants, tuple([id(targets[k]) for k in self.targets])
 
 

@@ -94,7 +94,7 @@ class Places:
         return any(written)
 
     def stores(self) -> Iterator[object]:
-        """What the run has stored so far, in the order of the places: to compare by identity."""
+        """The values stored so far, in the order of the places, to be compared by identity."""
         for globals_ in self.globals.values():
             yield from (value for _, value in globals_.writes())
         for cell in self.cells.values():

@@ -140,7 +140,7 @@ def _again(trace: Trace, x: object) -> object:
 
 
 def value_of(cell: Callable[[], object]) -> object:
-    """What a variable holds."""
+    """The value of a variable."""
     try:
         return cell()
     except not_foreign(NameError, again=cell):

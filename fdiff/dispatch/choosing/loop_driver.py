@@ -24,7 +24,7 @@ PASSES = 4  # through all ways, until types are settled
 
 
 class Driver:
-    """What the loops of one run ask first; `refusals` say by place why Python runs them.
+    """The driver of one run's loops; `refusals` say by place why Python runs them.
 
     `sources` say why the sources of others do not let them ask.
     """
@@ -47,7 +47,7 @@ class Driver:
     def __call__(
         self, rows: object, names: LoopNames, body: Callable[..., Cells], cells: Cells
     ) -> tuple[object, ...] | None:
-        """What the variables of a loop hold behind it; None where Python runs the loop."""
+        """The values of a loop's variables behind it; None where Python runs the loop."""
         trace = stack.traces[-1] if stack.traces else None
         few = 0 if environment_value("FDIFF_LOOPS") == "check" else FEWEST
         if not isinstance(rows, range) or len(rows) <= few:

@@ -123,7 +123,7 @@ def check_cells(body: Callable[..., object]) -> None:
 
 
 def cells_of(body: Callable[..., object]) -> Iterator[object]:
-    """What the variables hold that a function closes over."""
+    """The values of the variables that a function closes over."""
     for cell in getattr(body, "__closure__", None) or ():
         value = attribute(cell, "cell_contents")
         if value is not MISSING:

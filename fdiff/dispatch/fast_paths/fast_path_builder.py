@@ -148,7 +148,7 @@ class _KernelCall:
         return kernel_inputs
 
     def preconditions(self, f: Function | None) -> Preconditions:
-        """What must be as it was; with `f`, that or a sibling of it comes before the arguments."""
+        """The preconditions; with `f`, a call passes `f` or its sibling before the arguments."""
         before = () if f is None else reads_of_function(f)
         if before is None or not (
             f is None or self.variant.conditions.inner[0][1].serves_siblings()
@@ -185,7 +185,7 @@ class _KernelCall:
 
 
 def _pins(variant: Variant, f: Function) -> list[Pins]:
-    """What each function of the trace read from outside, as objects to compare by identity."""
+    """The outside reads of each function of the trace, as objects compared by identity."""
     pins = [reads.pins(g if k else f) for k, (g, reads) in enumerate(variant.conditions.inner)]
     if any(pin is None for pin in pins):
         raise NoFastPathError

@@ -60,7 +60,7 @@ def not_finite(value: object) -> Mask:
 
 
 def first_anomaly(inspector: Inspector, values: Values) -> Anomaly | None:
-    """What made the NaN or infinity in an output, the earliest; None if outputs are finite.
+    """The earliest origin of a NaN or infinity in an output; None if outputs are finite.
 
     `values` are the values of all nodes of the inspector's tape.
     """
@@ -88,7 +88,7 @@ def first_anomaly(inspector: Inspector, values: Values) -> Anomaly | None:
 
 
 def _first_of_outputs(inspector: Inspector, values: Values) -> Anomaly | None:
-    """What made the NaN or infinity in an output of a body; None where its inputs hold one."""
+    """The origin of a NaN or infinity in a body's output; None where its inputs hold one."""
     finite = not any(not_finite(values[i]).any() for i in inspector.tape.inputs)
     return first_anomaly(inspector, values) if finite else None
 

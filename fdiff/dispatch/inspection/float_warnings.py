@@ -20,7 +20,7 @@ Noted = tuple[str, str, Line | None]  # NumPy's words, what they are of, and the
 
 
 def warned_of(inspector: Inspector, arrays: Values) -> list[Noted]:
-    """What NumPy warns of at the nodes of a tape; in a loop of many trips at the first such."""
+    """NumPy's warnings at the nodes of a tape; in a long loop, at the first such trip."""
     warned: list[Noted] = []
 
     def at_node(run: NodeRun) -> object:
@@ -48,7 +48,7 @@ def _in_bodies(run: NodeRun, watcher: Watcher, warned: list[Noted]) -> object:
 
 
 def _hinted(run: Callable[..., object], *arguments: int) -> tuple[object, bool]:
-    """What a run gives, and whether it has set a flag."""
+    """The result of a run, and whether it has set a flag."""
     taken()
     with noting():
         value = run(*arguments)

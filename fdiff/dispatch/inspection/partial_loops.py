@@ -35,7 +35,7 @@ def alone(node: Node, arrays: Sequence[np.ndarray]) -> Tape:
 
 
 def partial_loop(node: Node, args: Values, begin: int) -> Partial:
-    """What a loop gives after some trips, its carries first, from the trip `begin` on.
+    """The results of a loop after some trips from `begin` on, its carries first.
 
     `args` are its arguments there. A loop with a condition may end before.
     """
@@ -83,7 +83,7 @@ def _conditional(params: dict[str, Any], arrays: list[np.ndarray]) -> Partial:
 
 
 def _tried(tape: Tape, arrays: Sequence[np.ndarray]) -> Values | None:
-    """What a tape gives; None where it fails."""
+    """The outputs of a tape; None where it fails."""
     run = partial(runner(tape), arrays)
     try:
         return run()

@@ -148,7 +148,7 @@ class BreakEven:
 
 
 def _seconds_of_trips(tape: Tape) -> float:
-    """What the loops of a tape take in NumPy, as far as their numbers of trips are known."""
+    """Seconds that the loops of a tape take in NumPy, where numbers of trips are known."""
     counts = ((dict(tape.nodes[i].params).get("length", 0), body) for i, _, body in tape.bodies())
     return sum([trips * (_seconds_of(body) + _seconds_of_trips(body)) for trips, body in counts])
 
@@ -164,7 +164,7 @@ def scheduling(tape: Tape, call: str) -> Stage:
 
 
 def writing_seconds(tape: Tape) -> float:
-    """What generating the source of a kernel is expected to take."""
+    """Expected seconds to generate the source of a kernel."""
     loops = sum(1 for node in tape.nodes if node.types[0].shape)
     return WRITE_SECONDS * len(tape) + LOOP_SECONDS * loops
 

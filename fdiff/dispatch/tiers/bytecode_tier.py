@@ -61,7 +61,7 @@ class BytecodeTier:
         self._price, self._priced_at = 0.0, 0.0  # until it can run, and when to find that out again
 
     def choose(self, spent: float, *, forced: bool) -> BytecodeExecutable | None:
-        """What runs the tape, once `spent` seconds have paid for it; None before."""
+        """The executable of the tape, once `spent` seconds have paid for it; None before."""
         if self._executable is not None and not self.refused:
             return self._executable
         if not forced and (self.refused or spent < ENCODE_SECONDS * len(self.tape)):

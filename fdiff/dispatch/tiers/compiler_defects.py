@@ -58,7 +58,7 @@ class Defect:
         return failure(CompileError, call, fact, way)
 
     def _report(self) -> str:
-        """What to report: the exception, versions, and the tape, shortened in the middle."""
+        """The text of a report: exception, versions, and the tape, shortened in the middle."""
         rows = str(self.tape).splitlines()
         if len(rows) > _MOST_ROWS:
             half = _MOST_ROWS // 2
@@ -88,7 +88,7 @@ def _fault(error: Exception) -> str:
 
 
 def _versions() -> str:
-    """What fdiff runs on."""
+    """Versions of Python, libraries and the processor."""
     with no_fork:
         import platform  # noqa: PLC0415 - for reports alone
         from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - as above

@@ -77,7 +77,7 @@ _runners: dict[Tape, CudaRunner] = {}
 
 
 def runner_on(device: str, tape: Tape) -> Runner:
-    """What runs `tape` on a device, one object for all equal tapes."""
+    """The runner of `tape` on a device, shared by equal tapes."""
     tape = inlined(tape)
     if device == CPU:
         return runner(tape)

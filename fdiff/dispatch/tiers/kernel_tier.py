@@ -189,7 +189,7 @@ class KernelTier:
         return self._workspace
 
     def _unless_defect(self, layouts: Layouts, ask: Callable[[], T]) -> T | None:
-        """What `ask` finds out about a kernel; None if that fails, now or in an earlier call."""
+        """The result of `ask` about a kernel; None if that fails now or failed before."""
         if layouts in self._defects:
             return None
         try:

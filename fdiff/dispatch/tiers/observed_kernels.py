@@ -77,7 +77,7 @@ def _span(seen: Observer, name: str, tape: Tape, arrays: Arrays) -> Span:
 
 @lru_cache(maxsize=256)
 def _contents(tape: Tape, of: Around) -> dict[str, object]:
-    """What a span says of the nodes that are computed in it."""
+    """A span's entries about the nodes that are computed in it."""
     nodes = [i for i, node in enumerate(tape.nodes) if node.args]
     operations = most_common(tape.nodes[i].primitive.name for i in nodes)
     phase = phase_of(frozenset(nodes), tape, of)

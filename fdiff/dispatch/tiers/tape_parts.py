@@ -67,7 +67,7 @@ class TapeParts(Interpreter):
                     self.steps.append((self._sized(node) if sized else function, i, args, ()))
 
     def _sized(self, node: Node) -> Callable[..., object]:
-        """What runs a tape whose loops have as many rows as a run tells."""
+        """A runner of a tape whose loops have as many rows as a run needs."""
         params = dict(node.params)
 
         self.tapes.append(sized_tape(0, **params))  # its kernel has the text of all lengths

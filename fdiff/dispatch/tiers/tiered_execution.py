@@ -118,7 +118,7 @@ class Runner:
         return None if kernel is None else kernel.parts_by_libm()
 
     def quick(self) -> Callable[..., Sequence[np.ndarray] | None] | None:
-        """What calls the kernel without looking at its arguments; None if there is no such thing.
+        """The call of the kernel without checks of arguments; None if there is none.
 
         It gives None for arrays that it cannot take, and where the kernel reports a fault.
         """
@@ -234,7 +234,7 @@ class Runner:
         return outs
 
     def _in_parts(self) -> TapeParts | None:
-        """What runs the tape in parts, which choose their tiers themselves; None as a whole."""
+        """The runner of the tape in parts with tiers of their own; None if it runs as a whole."""
         if self._parts is None:
             parts: TapeParts | Literal[False] = False
             if next(self.tape.bodies(), None) is not None and has_parts(self.tape):

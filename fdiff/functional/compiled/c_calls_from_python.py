@@ -54,7 +54,7 @@ def _misfit(
     declared: Declaration, parameters: Sequence[CParameter], checks: Sequence[Any],
     args: Sequence[object],
 ) -> str:  # fmt: skip
-    """What is wrong with the arguments of a call."""
+    """The fault of a call's arguments, in words."""
     if len(args) != len(parameters):
         return f"{len(args)} arguments were passed; this is {declared.spelled('f')}."
     for parameter, check, value in zip(parameters, checks, args, strict=True):

@@ -44,7 +44,7 @@ class CalledFunction(NamedTuple):
 
 
 def called_function(prepared: Prepared[..., Any]) -> CalledFunction:
-    """What records know of a prepared function; an error if it runs on a GPU."""
+    """The record of a prepared function; an error if it runs on a GPU."""
     operator, f = prepared.__fdiff__, prepared.__wrapped__
     name, device = called(operator, f), prepared.program.device
     if device != CPU:

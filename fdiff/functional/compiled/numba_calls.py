@@ -101,11 +101,11 @@ class CallRecords:
         answer(OperatorCall(self._target.program, self._target.f, own, named, vectors))
 
     def on_miss(self, args: tuple[object, ...]) -> int:
-        """What code of Numba calls where it has no record for its arguments."""
+        """Called by Numba's code where it has no record for its arguments."""
         return self.asked(self._boxed(args))
 
     def on_unknown(self, args: tuple[object, ...]) -> int:
-        """What it calls with ``misses="raise"``."""
+        """Called in place of `on_miss` with ``misses="raise"``."""
         example = self._boxed(args)
         key = self._key(example)
         self._watch(example)
@@ -121,7 +121,7 @@ class CallRecords:
         raise failure(InputError, self.name, fact, way)
 
     def on_failure(self, failed_call: tuple[int, int, bool]) -> int:
-        """What it calls after a kernel failed; see `fdiff.kernels.Calls`."""
+        """Called after a kernel has failed; see `fdiff.kernels.Calls`."""
         address, status, sure = failed_call
         if status == kernels.NOT_IN_ORDER:
             raise not_in_order(self.name)
@@ -236,7 +236,7 @@ class NumbaCallee:
         self.chosen: dict[object, Any] = {}
 
     def calls(self, fits: Callable[[CallLayout], bool], shown: str) -> Calls:
-        """What calls of a layout need that `fits`; an error if no such call is known."""
+        """The calls of a layout that `fits`; an error if no such call is known."""
         records = next(
             (
                 records_of_layout

@@ -27,7 +27,7 @@ MISSES = ("python", "raise")
 
 
 def _callee(prepared: Prepared[..., Any], misses: str) -> NumbaCallee:
-    """What the type of a function asks; it is imported here, because few programs need it."""
+    """The callee behind a function's type; imported here, because few programs need it."""
     with no_fork:
         from .numba_calls import NumbaCallee  # noqa: PLC0415 - as said
     return NumbaCallee(prepared, misses)
@@ -44,7 +44,7 @@ class NumbaFunction(partial[R], Generic[P, R]):
 
     @property
     def __name__(self) -> str:
-        """What messages call the function."""
+        """The name of the function in messages."""
         return str(getattr(self.func, "__name__", "f"))
 
     @public

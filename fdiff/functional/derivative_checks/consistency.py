@@ -207,7 +207,7 @@ def _check_no_cotangents(function: FunctionUnderCheck) -> None:
 def _without(
     function: FunctionUnderCheck, pull: Callable[[], list[np.ndarray]]
 ) -> list[np.ndarray]:
-    """What is pulled back where some outputs have no cotangent: rules must take that."""
+    """Pull back with outputs that have no cotangent, which rules must accept."""
     try:
         return pull()
     except Exception as error:

@@ -22,7 +22,7 @@ def compare_jacobians(function: FunctionUnderCheck, settings: CheckSettings) -> 
 def first_difference(
     function: FunctionUnderCheck, settings: CheckSettings
 ) -> tuple[str, Picture | None] | None:
-    """What is wrong with the first block that differs, in any of the modes: words, a picture."""
+    """The first block that differs in any of the modes: a message and a picture."""
     measured = measured_jacobians(function, settings)
     for mode in settings.modes:
         analytical = function.jacobians(mode)

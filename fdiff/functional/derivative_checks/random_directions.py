@@ -124,7 +124,7 @@ def _pushed(function: PlainFunction) -> PlainFunction:
 
 
 def _pulled(function: PlainFunction) -> PlainFunction:
-    """What a function pulls back of its own outputs, of its inputs."""
+    """The function that pulls the outputs of `function` back to its inputs."""
     f = function.f
 
     def pulled(*args: object) -> object:

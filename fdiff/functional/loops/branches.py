@@ -124,7 +124,7 @@ def traced_while(
 
 @public
 def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
-    """What one of two functions returns: ``true_fun(*operands)`` where `pred` holds.
+    """Call one of two functions: ``true_fun(*operands)`` where `pred` holds.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
 
 @public
 def switch(index: int, branches: Sequence[Callable[..., R]], *operands: Any) -> R:
-    """What one of several functions returns: ``branches[index](*operands)``.
+    """Call one of several functions: ``branches[index](*operands)``.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def switch(index: int, branches: Sequence[Callable[..., R]], *operands: Any) -> 
 
 
 def _known(value: object) -> object:
-    """What decides between branches, where it is known; None where it is traced."""
+    """The value that decides between branches; None where it is traced."""
     if not isinstance(value, TracedArray):
         return np.asarray(value)[()]
     if kink_search.on:  # which looks at the branch that is taken
@@ -285,7 +285,7 @@ def _common(
     first: LoopBody, second: LoopBody, spec: Spec, other: Spec,
     outs: Sequence[OutputLeaf], others: Sequence[OutputLeaf],
 ) -> list[OutputLeaf]:  # fmt: skip
-    """What the results of two branches are; a Python number takes the dtype of the other."""
+    """The types of two branches' results; a Python number takes the dtype of the other."""
     names = f"{first.name} and {second.name}"
     if spec != other:
         fact = f"{names} return different structures."
@@ -308,7 +308,7 @@ def _common(
 
 
 def joined_extras(bodies: Sequence[TracedBody]) -> list[TracedArray]:
-    """What any of the functions reads from outside, each value once."""
+    """The values that any of the functions reads from outside, each once."""
     return [*{(id(x.home), x.id): x for body in bodies for x in body.extras}.values()]
 
 

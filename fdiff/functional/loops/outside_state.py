@@ -33,7 +33,7 @@ class OutsideState:
         return "" if same else "a variable or an object"
 
     def read(self) -> str:
-        """What was read that may be something else in each trip; empty if nothing was."""
+        """A read that may differ from trip to trip, in words; empty if there is none."""
         return next(iter(_unknowns().keys() - self._unknowns), "")
 
 
@@ -43,7 +43,7 @@ def _unknowns() -> Mapping[str, object]:
 
 
 def _stores() -> list[object]:
-    """What the function that is traced has stored in the user's own variables and objects."""
+    """Stores of the traced function into the user's variables and objects."""
     session = root_trace().session
     return [] if session is None else session.stores()
 
@@ -72,7 +72,7 @@ def _content(cell: object) -> object:
 
 
 def _state(value: object, depth: int) -> object:
-    """What differs once the value was changed in place."""
+    """A key that differs once the value was changed in place."""
     value = _content(value)
     if isinstance(value, TracedArray):
         return id(value), value.id if value.home.alive else -1

@@ -169,7 +169,7 @@ def plain_while(
 
 
 def _holds(test: LoopBody, answer: object) -> bool:
-    """What a condition returned, if that is one truth value."""
+    """The truth value that a condition returned; an error if it is no such value."""
     if shape_of(answer):
         fact = f"{test.name} must return one truth value, not {_type(answer)}."
         raise test.error(ShapeError, fact, "Use numpy.all or numpy.any.")

@@ -124,7 +124,7 @@ def _inputs(traced: Traced) -> Tree:
 
 
 def _nested(rows: Tree, columns: Tree) -> Finish:
-    """What puts blocks, in the order (row, column), into the structures of rows and columns."""
+    """A function that puts blocks, row by row, into the structures of rows and columns."""
     (outer, row_scalars), (inner, column_scalars) = rows, columns
     width = len(column_scalars)
 

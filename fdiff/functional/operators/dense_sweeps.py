@@ -74,7 +74,7 @@ class DenseDerivative:
 
     @cached_property
     def zeros(self) -> StructuralZeros:
-        """What puts the zeros of the structure into blocks that have none."""
+        """The function that puts structural zeros into blocks."""
         of_gradient = self.order > 1 and self.traced.eager is not None
         traced = self.traced if of_gradient else self.traced.ordinary()
         tape = gradient_tape(traced) if of_gradient else traced.tape

@@ -106,7 +106,7 @@ def _prepare(
     complex_inputs: object,
     device: object,
 ) -> Prepared[..., Any]:
-    """What `grad` or `value_and_grad` returns; checks the settings."""
+    """Check the settings of `grad` or `value_and_grad`, and make the prepared function."""
     name = function.__name__
     check_callable(f, name)
     nums = check_argnums(argnums, f, name)

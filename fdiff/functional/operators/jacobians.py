@@ -256,7 +256,7 @@ def _prepare(
     complex_inputs: object,
     device: object,
 ) -> Prepared[..., Any]:
-    """What `jacrev` or `jacfwd` returns; checks the settings."""
+    """Check the settings of `jacrev` or `jacfwd`, and make the prepared function."""
     name = function.__name__
     check_callable(f, name)
     chunk = check_chunk(chunk_size, called(name, f))

@@ -153,7 +153,7 @@ _RESULTS: dict[str, Body] = dict.fromkeys(
 
 
 def body_of_operator(name: str, argnums: Argnums) -> Body | None:
-    """What an operator runs in place of `f`, so that a list of numbers counts as an array.
+    """The body that an operator runs in place of `f`: a list of numbers counts as an array.
 
     None for operators that take lists as structure. A Jacobian by one argument is an array where
     SciPy's solvers want one; by several it is nested as torch's is, tuples of results first.

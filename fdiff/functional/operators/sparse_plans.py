@@ -90,7 +90,7 @@ class SparsePlan(OperatorPlan):
         return self.structured.steps()
 
     def attributes(self, block: SparseBlock, kind: type) -> dict[str, object]:
-        """What arrays of a block share, as long as its structure is kept."""
+        """Attributes that arrays of a block share as long as its structure is kept."""
         entry = self._attributes.get(id(block))
         if entry is None or entry[0] is not block:
             kept = {
@@ -160,7 +160,7 @@ def coordinates(block: SparseBlock, values: Any, plan: SparsePlan) -> tuple[np.n
 
 
 def array_as(format: str, *, filled: bool) -> Result:  # noqa: A002 - SciPy's word
-    """What makes SciPy's array of a block; without `filled`, the array of its places."""
+    """A function that makes SciPy's array of a block; without `filled`, of its places."""
     kind = getattr(sp, f"{format}_array") if filled else PATTERNS[format]
 
     def sparse_array(block: SparseBlock, values: Any, plan: SparsePlan) -> object:

@@ -99,7 +99,7 @@ def _value(array: object) -> np.ndarray | None:
 
 
 def _reader(array: object) -> Callable[[], np.ndarray | None]:
-    """What gives the value of an input; a traced one is looked at in the trace it belongs to."""
+    """A function that returns the value of an input; a traced one is read in its own trace."""
     if isinstance(array, TracedArray):
         value = _value(array)
         return lambda: value
@@ -107,7 +107,7 @@ def _reader(array: object) -> Callable[[], np.ndarray | None]:
 
 
 def readers(arrays: Arrays, wrt: Sequence[int]) -> Known:
-    """What gives the values of the inputs that are not differentiated."""
+    """Functions that return the values of inputs that are not differentiated."""
     return [None if k in wrt else _reader(a) for k, a in enumerate(arrays)]
 
 
@@ -271,13 +271,13 @@ class StructuralZeros:
 
     @cached_property
     def _finite(self) -> PlanStep:
-        """What tells whether all blocks are finite, where they lie."""
+        """A step that tells whether all blocks are finite, where they lie."""
         with collector_paused(), deriving(self.call):
             return PlanStep(all_finite(self.types), device=self.device)
 
     @cached_property
     def _masking_any(self) -> PlanStep | None:
-        """What puts the zeros there that hold for any index arrays."""
+        """The step that sets the zeros that hold for any index arrays."""
         return self._masking(self._masks(()))
 
     def _masking(self, masks: Masks) -> PlanStep | None:

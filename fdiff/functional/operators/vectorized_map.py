@@ -135,7 +135,7 @@ def vmap(
 def _one_by_one(
     f: Function, args: tuple[object, ...], kwargs: dict[str, object], in_axes: object
 ) -> None:
-    """What `vmap` stands for, a loop of calls; run as plain code for NumPy's warnings."""
+    """Run the loop of calls that `vmap` stands for as plain code, for NumPy's warnings."""
     leaves, spec = flatten((args, kwargs))
     axes = axes_of_arguments(in_axes, args, kwargs, "vmap")
     moved = [

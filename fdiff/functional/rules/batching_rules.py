@@ -91,7 +91,7 @@ class BatchingRule:
         ]
 
     def _asked(self, args: Sequence[object]) -> object:
-        """What the rule returns, in the trace that calls `vmap`."""
+        """The result of the rule, in the trace that calls `vmap`."""
         try:
             return self.results.ask(args, "vmap(info, in_dims, *args)")
         except LeakError:

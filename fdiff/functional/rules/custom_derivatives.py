@@ -34,7 +34,7 @@ AT_ONCE = "Write it below the function: `{0}.{1}(...)`."
 
 
 class UserRule(NamedTuple):
-    """What the user states of a function's derivatives: a pullback, or a pushforward.
+    """The user's rule of a function's derivatives: a pullback, or a pushforward.
 
     - ``forward(*args) -> (output, residuals)`` keeps what the pullback needs;
     - ``pullback(*nondiff, residuals, bar) -> cotangents``;

@@ -87,7 +87,7 @@ class _SampleTests:
     # --- values -----------------------------------------------------------------------------------
 
     def _values(self, args: Arrays) -> np.ndarray:
-        """What the function gives, which is the same at each call, and by the kernel."""
+        """The function's result, checked to be equal at each call and by the kernel."""
         result = np.asarray(self.p(*args))
         self._equal("called again", self.p(*args), result)
         if self.op.lowering.kernel is not None:

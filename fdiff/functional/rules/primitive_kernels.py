@@ -144,7 +144,7 @@ def _address(source: Any, call: str) -> tuple[int, _Doubles | None]:
 
 
 def _of_capsule(capsule: object, call: str) -> tuple[int, _Doubles]:
-    """What a capsule of Cython holds; its name is the signature."""
+    """The address in a capsule of Cython, and its signature, which is the capsule's name."""
     api = ctypes.pythonapi
     name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
     pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(

@@ -278,7 +278,7 @@ def _type_at(name: str, types: tuple[ArrayType, ...], at: int) -> ArrayType:
 def _patterns(
     name: str, sparsity: Any, out: ArrayType, *types: ArrayType
 ) -> list[np.ndarray | None]:
-    """What `sparsity` tells of a node with these types."""
+    """The patterns that `sparsity` declares for a node with these types."""
     declared = sparsity(*_zeros(types))
     patterns = [
         _truth(g) for g in (declared if isinstance(declared, tuple | list) else (declared,))

@@ -27,7 +27,7 @@ class RuleResults:
         self.words = f"the {words} `{name_of(rule)}`"
 
     def ask(self, args: Sequence[object], form: str) -> Any:
-        """What the rule returns; `form` says how it is called, for one that does not take that."""
+        """The result of the rule; `form` shows the call in an error about its signature."""
         return ask(self.rule, args, self.call, self.words, form)
 
     def error(self, kind: type[E], fact: str, way: str) -> E:

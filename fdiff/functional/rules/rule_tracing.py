@@ -51,7 +51,7 @@ class TracedRule(NamedTuple):
 
     @property
     def extra(self) -> tuple[TracedArray, ...]:
-        """What was read from outside: values of enclosing traces, captured arrays among them."""
+        """Values read from outside: captured arrays and values of enclosing traces."""
         return cast("tuple[TracedArray, ...]", self.recording.extra)
 
 

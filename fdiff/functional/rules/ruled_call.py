@@ -121,7 +121,7 @@ def _no_tangent(leaf: object) -> object:
 
 
 def _key(value: object) -> object:
-    """What a value that is not traced is compared by in recursive calls."""
+    """The key by which recursive calls compare a value that is not traced."""
     if value is None or isinstance(value, bool | int | float | complex | str):
         return type(value), value
     return id(value)

@@ -90,7 +90,7 @@ class RefusedError(Exception):
 
 @dataclass
 class Assembler:
-    """What has been encoded so far. `last` is, for each node, the last that reads it or a view."""
+    """The program encoded so far. `last` is, for each node, the last that reads it or a view."""
 
     tape: Tape
     last: list[int]
@@ -155,7 +155,7 @@ class Assembler:
         return record
 
     def release(self, i: int) -> None:
-        """What dies with node `i` is free from now on."""
+        """Free the memory of values whose last use is node `i`."""
         record = self.dying[i]
         while record >= 0:
             self.free.setdefault(self.extents[record], []).append(self.begins[record])

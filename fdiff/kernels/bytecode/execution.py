@@ -57,7 +57,7 @@ class BytecodeExecutable:
 
     @property
     def seconds(self) -> float:
-        """What compiling its interpreter takes, by the lines of its text."""
+        """Seconds to compile its interpreter, by the lines of its text."""
         return LINE_SECONDS * self.text.count("\n")
 
     @property

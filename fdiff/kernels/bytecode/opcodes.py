@@ -96,7 +96,7 @@ def _table(primitives: tuple[Primitive, ...]) -> OpcodeTable:
 
 
 def _family(entry: _Entry) -> str:
-    """What is compiled together: an interpreter has `ALWAYS` and the families a tape asks for."""
+    """The family of an opcode: an interpreter has `ALWAYS` and the families that a tape needs."""
     if entry.common and set(entry.reads) == {"f8"}:
         return ALWAYS
     return f"{entry.name} {' '.join(entry.reads)} {entry.gives}"

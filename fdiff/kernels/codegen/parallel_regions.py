@@ -160,7 +160,7 @@ def _reduced(total: PrivateReduction, text: ParallelText) -> list[str]:
 
 
 def _final(item: ParallelLoop, text: ParallelText) -> list[str]:
-    """What is made of reductions: all workers compute it, one stores it."""
+    """Lines for values computed from reductions: all workers compute them, one stores them."""
     values = tuple(s for s in item.final if s.access is None)
     stores = tuple(s for s in item.final if s.access is not None)
     computed = emit_nest(Nest((), values), text.symbols) if values else []

@@ -43,7 +43,7 @@ class BodyText:
         self.lines = self._renamed("\n".join(lines), {*memory, *inputs})
 
     def own(self, name: str) -> str:
-        """What a name of the body is called in the kernel."""
+        """The name in the kernel for a name of the body."""
         return self.given.get(name) or self.body.own(name)
 
     def output(self, k: int) -> str:
@@ -166,7 +166,7 @@ class _LoopText:
                 yield self.body.taken(f"x{k}", out.dtype, few)
 
     def begin(self) -> Iterator[str]:
-        """What the first trip reads: carries as they are at first, and invariants."""
+        """Lines before the first trip: initial carries and invariants."""
         first = len(self.inputs) - self.loop.rows
         for k, name in enumerate(self.loop.operands[:first]):
             dims = self.inputs[k][1]
@@ -180,7 +180,7 @@ class _LoopText:
                 yield f"{self.own(f'x{k}')} = {name}"
 
     def end(self) -> Iterator[str]:
-        """What the last trip leaves, and zeros for rows that no trip has."""
+        """Lines behind the last trip: results, and zeros for rows that no trip has."""
         loop = self.loop
         for k, out in enumerate(self.outputs):
             name = loop.results[k]

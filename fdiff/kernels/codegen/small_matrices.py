@@ -193,7 +193,7 @@ def _cholesky(text: _Text) -> None:
 
 
 def _triangular(*, flip: bool, unit: bool = False, check: bool = False) -> Callable[[_Text], None]:
-    """What solves equations with a lower matrix, or with its transpose."""
+    """A writer of the solution of systems with a lower matrix, or with its transpose."""
 
     def write(text: _Text) -> None:
         n = text.order

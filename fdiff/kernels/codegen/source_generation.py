@@ -56,7 +56,7 @@ def timed_kernel(graph: KernelGraph, heavy: frozenset[int]) -> TimedSource | Non
 
 
 def _timed_item(item: Item | ParallelLoop | SerialRegion) -> TimedItem:
-    """What is known of an item: the comments of its nests, and its work."""
+    """The comments of an item's nests, and its work."""
     inside = item.items if isinstance(item, SerialRegion) else (_serial(item),)
     parts = [part for inner in inside for part in nests_and_calls(inner)]
     loops = max((p.domain for p in parts if isinstance(p, Nest)), key=len, default=())

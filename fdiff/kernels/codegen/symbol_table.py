@@ -11,7 +11,7 @@ from ..runtime.routines import parameters
 
 @dataclass(frozen=True)
 class SymbolTable:
-    """What the names in a kernel's text refer to.
+    """The symbols to which names in a kernel's text refer.
 
     `routines` are the matrix routines; their addresses lie in the integer table, from entry `first`
     on. `truths` is the memory that holds truth values: bytes, of which each is 0 or 1. Entry `stop`

@@ -36,7 +36,7 @@ Numbers = Mapping[str, int | float]  # what the sizes and numbers of a graph are
 
 
 class Role(Enum):
-    """What a piece of device memory is for, and so where its contents come from."""
+    """The role of a piece of device memory, which tells the source of its contents."""
 
     INPUT = "input"  # given by the caller, never written to
     CONSTANT = "constant"  # entries of `Values.arrays`, never written to

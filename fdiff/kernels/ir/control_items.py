@@ -31,7 +31,7 @@ class ControlBody:
     program: LoopProgram | None = None
 
     def own(self, name: str) -> str:
-        """What a name of the body is called outside of it."""
+        """The name outside of the body for a name of the body."""
         return name if _SHARED.fullmatch(name) else name + self.suffix
 
     @property

@@ -44,7 +44,7 @@ def slots_read(tape: Tape, node: Node) -> Sequence[int]:
 
 
 def control_parameters(draft: Draft, node: Node) -> Data:
-    """What is known of a loop or a switch besides its bodies."""
+    """The parameters of a loop or a switch besides its bodies."""
     loop, slots = dict(node.params), slots_read(draft.tape, node)
     if node.primitive.kind is Kind.SWITCH:
         return ()

@@ -27,7 +27,7 @@ class ShiftedTerm(NamedTuple):
 
 
 class EffectKind(Enum):
-    """What an effect does with its values."""
+    """Kinds of effects: the use of their values."""
 
     LOCAL = "local"  # assign a local
     STORE = "store"  # write the first of the values, or their sum

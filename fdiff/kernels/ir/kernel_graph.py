@@ -51,7 +51,7 @@ class Operation(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What the operation is called in comments of kernels."""
+        """The name of the operation in comments of kernels."""
         return self.name or self.kind.value
 
     @property
@@ -179,7 +179,7 @@ def is_masked(ops: Sequence[Operation], i: int) -> bool:
 
 
 class Values(NamedTuple):
-    """What a kernel graph left out: the tables and arrays a kernel is called with.
+    """The tables and arrays that a kernel is called with; its graph leaves them out.
 
     `owners` keep the addresses valid that are among the integers.
     """

@@ -50,7 +50,7 @@ class Access(NamedTuple):
 
 
 class StatementKind(Enum):
-    """What a statement does with its target, text, operands and access."""
+    """Kinds of statements: the use of target, text, operands and access."""
 
     LET = "let"  # assign the expression `text` of the operands to the target
     LOAD = "load"  # assign an entry of memory

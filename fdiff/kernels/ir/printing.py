@@ -62,7 +62,7 @@ def type_text(dtype: str, dims: Dims) -> str:
 
 
 def _parameters(op: Operation) -> list[str]:
-    """What an operation is besides its name: parameters by name, starts and steps of slices."""
+    """Parameters of an operation by name, with starts and steps of slices."""
     if isinstance(op.data, SliceParameters):
         return _slice_parameters(op.data)
     out: list[str] = []

@@ -43,7 +43,7 @@ class StoredEntries:
         self._stored: dict[int, Stored] = {}
 
     def of(self, i: int) -> Stored:
-        """What is known of store `i`."""
+        """The facts about store `i`."""
         if i not in self._stored:
             chain = self._chain(i)
             indexed = any(self.tape.nodes[k].primitive.kind is Kind.SCATTER_SET for k in chain)

@@ -42,7 +42,7 @@ def verify_graph(graph: KernelGraph, place: str = "") -> KernelGraph:
 
 
 def _fault(graph: KernelGraph, i: int, op: Operation) -> str:
-    """What is wrong with an operation; empty if nothing is."""
+    """The fault of an operation, in words; empty if there is none."""
     for a in op.args:
         if not 0 <= a < i:
             return f"%{a} is read before it is computed"

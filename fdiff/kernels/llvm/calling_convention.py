@@ -44,7 +44,7 @@ class ArgumentTables(NamedTuple):
         return self._replace(values=tuple(values))
 
     def load(self, code: ir.IRBuilder, at: Location, index: ir.Value) -> ir.Value:
-        """What lies at a location, the number of whose entry is `index`."""
+        """Load the entry of number `index` at a location."""
         if at.table in _ENTRIES:
             return code.load(code.gep(self.values[TABLES.index(at.table)], [index]))
         work = at.table == "work"

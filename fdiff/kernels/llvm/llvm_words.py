@@ -34,7 +34,7 @@ def call(to: FunctionBuilder, home: str, name: str, args: list[TypedValue]) -> T
 
 @cache
 def formula_of(word: Word) -> Formula:
-    """What builds the code of a word."""
+    """The function that builds the code of a word."""
     if word.name in _INSTRUCTIONS:
         return _INSTRUCTIONS[word.name]
     home, _, name = word.name.partition(".")

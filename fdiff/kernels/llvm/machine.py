@@ -190,7 +190,7 @@ def _compiled(
     change: Callable[[llvm.ModuleRef], None],
     level: int = 3,
 ) -> T:
-    """What comes of a module after a `change`.
+    """Compile a module after a `change`, and return its `result`.
 
     What llvmlite makes begins and ends in another thread than the main one, where no signal handler
     runs: an exception of one is lost in a finaliser, and in llvmlite's lock it leaves that locked.
@@ -234,7 +234,7 @@ def _simplify(module: llvm.ModuleRef) -> None:
 def _builder(
     of: Target, level: int = 3, *, unrolled: bool = True, packed: bool = True, speed: int = 3
 ) -> llvm.PassBuilder:
-    """What makes and runs pipelines of passes."""
+    """A builder of pipelines of passes."""
     options = llvm.create_pipeline_tuning_options(speed_level=speed)
     options.loop_vectorization, options.slp_vectorization = True, packed
     options.loop_unrolling = unrolled

@@ -85,7 +85,7 @@ def _argument(spelling: str, value: ir.Value) -> TypedValue:
 
 
 def words_of(text: str) -> dict[str, ModuleType]:
-    """What ``rt``, ``math`` and ``np`` stand for in a text: modules, in which Numba looks up names.
+    """Modules for ``rt``, ``math`` and ``np`` in a text, in which Numba looks up names.
 
     Numba has to know a function before it compiles one that calls it, so words are made here.
     """

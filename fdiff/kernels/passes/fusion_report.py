@@ -65,7 +65,7 @@ class StoredValue(NamedTuple):
 
 
 class FusionReport(NamedTuple):
-    """What became of a graph; `program` is the one that the passes for all targets have left."""
+    """The report on a graph; `program` is the result of the passes for all targets."""
 
     passes: tuple[PassEffect, ...]
     operations: int
@@ -125,7 +125,7 @@ def _counted(program: Form) -> tuple[int, str]:
 
 
 def _nest(plan: Plan, members: list[Effect]) -> FusedNest:
-    """What the effects of one nest compute."""
+    """The computations of the effects of one nest."""
     own = [effect.node for effect in members]
     below = [a for i in own for a in plan.ops[i].args]
     memory = {i for i in plan.names if i not in own}

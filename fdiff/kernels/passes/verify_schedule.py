@@ -105,7 +105,7 @@ class _ScheduleChecks:
                 self.writers.setdefault(effect.node, []).append(number)
 
     def faults(self) -> Iterator[str]:
-        """What is wrong, in the order of the effects."""
+        """Faults, in the order of the effects."""
         yield from self._never_written()
         for k, nest in enumerate(self.nests):
             spans = {(e.domain, e.excluded, e.ranges, e.boundary) for e in nest}

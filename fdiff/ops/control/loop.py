@@ -70,7 +70,7 @@ class BodyRunner:
 
 @lru_cache(maxsize=256)
 def runner_of(body: Tape) -> BodyRunner:
-    """What runs a body; equal bodies share it."""
+    """The runner of a body; equal bodies share it."""
     return BodyRunner(body)
 
 

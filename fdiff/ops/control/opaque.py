@@ -35,7 +35,7 @@ def opaque(
     """
 
     def evaluate(*args: np.ndarray) -> object:
-        """What the function returns, which must be of the type that was told."""
+        """The function's result, which must have the declared type."""
         expected = type_of(*[ArrayType(np.shape(a), np.asarray(a).dtype) for a in args])
         result = np.asarray(function(*args))
         castable = np.can_cast(result.dtype, expected.dtype, "same_kind")

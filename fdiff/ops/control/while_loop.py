@@ -53,7 +53,7 @@ def _evaluate(*args: Any, body: Tape, carries: int, cond: Tape, limit: int) -> o
 
 
 def exceeded(limit: int) -> str:
-    """What is said of a loop with more trips than it may have."""
+    """The message for a loop with more trips than its limit."""
     fact = f"the condition still holds after limit={limit} trips."
     way = "Give a higher limit (`max_steps` of newton and fixed_point), or a condition that ends."
     return message("while_loop", fact, way)

@@ -28,7 +28,7 @@ _UNEQUAL = (str, bytes, type(None))  # to any number, which NumPy says entry by 
 
 
 def _converted(ufunc: np.ufunc, x: TracedArray, other: object) -> object:
-    """What stands beside `x` and is no number and no array, as `ufunc` takes it; NotImplemented to leave it to Python.
+    """An operand beside `x` that is no number and no array, converted as `ufunc` does; NotImplemented to leave it to Python.
 
     As NumPy has it, arrays and scalars take sequences for arrays, but integers repeat them.
     """

@@ -173,7 +173,7 @@ def outer_transpose(op: str) -> Rewrite:
 
 
 def _untransposed(b: Builder, i: int, axes: Ids) -> int:
-    """What makes node `i` when its axes are put in this order; -1 if it has not all of them."""
+    """The node whose axes in this order make node `i`; -1 if there is none."""
     if node := node_if(b, i, "transpose"):
         return node.args[0]
     shape = b.type(i).shape

@@ -45,7 +45,7 @@ def repeated_number(builder: Builder, i: int) -> object:
 
 
 def repeated_node(builder: Builder, i: int) -> int:
-    """What node `i` repeats: itself, where it is no broadcast and no reshape."""
+    """The node that node `i` repeats; itself where it is no broadcast and no reshape."""
     while builder.nodes[i].primitive.name in REPEATS:
         (i,) = builder.nodes[i].args
     return i

@@ -44,7 +44,7 @@ def _mask_indices(mask: object) -> list[np.ndarray]:
 
 
 class IndexTarget(NamedTuple):
-    """What ``x[key]`` refers to: a view, or a gather with index arrays from the leading axes of a view.
+    """The target of ``x[key]``: a view, or a gather with index arrays from the leading axes of a view.
 
     `order` is the permutation that puts the axes of the gathered array where NumPy has them; `entry` is the
     position of a single entry; `scalar` tells whether NumPy gives a scalar, `viewed` whether it gives a view: where the
@@ -60,7 +60,7 @@ class IndexTarget(NamedTuple):
 
 
 def resolve_key(x: TracedArray, key: object, *, read: bool = False) -> IndexTarget:
-    """What ``x[key]`` refers to; if it is only `read`, a gather may be made from a part of `x`, or become a slice."""
+    """The target of ``x[key]``; if it is only `read`, a gather may be made from a part of `x`, or become a slice."""
     if (cut := basic_index_of(x, key)) is not None:
         return IndexTarget(apply_basic_index(x, cut)) if cut.entry is None else IndexTarget(x, entry=cut.entry, scalar=cut.scalar)
     items_of_key = key if isinstance(key, tuple) else (key,)

@@ -75,7 +75,7 @@ def require(a: object, dtype: object = None, requirements: Iterable[object] | No
 
 
 def _range_of(key: slice) -> object:
-    """What a slice means in ``np.r_``: a range; with an imaginary step, that number of points."""
+    """The range of a slice in ``np.r_``; an imaginary step is a number of points."""
     start = 0 if key.start is None else key.start
     if isinstance(key.step, complex):
         return np.linspace(start, key.stop, int(abs(key.step)))

@@ -43,7 +43,7 @@ class SparseSystem(NamedTuple):
 
 @lru_cache(maxsize=128)
 def _systems(body: TracedFunction) -> list[SparseSystem | None]:
-    """What is known of the structure of the Jacobian of a function: None if it is dense."""
+    """The sparse systems of a function's Jacobian; None if it is dense."""
     return []
 
 

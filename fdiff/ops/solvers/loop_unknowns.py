@@ -27,7 +27,7 @@ def way_to_start(dtype: Any) -> str:
 
 
 class Unknown:
-    """What a loop iterates in a trace: the start, its next value, and the result with derivatives.
+    """The unknown of a loop in a trace: its start, next value, and result with derivatives.
 
     `f` is a function of the unknown and of `args`; for a `fixed` point it gives the unknown, else what is to be zero.
     """
@@ -63,6 +63,6 @@ class Unknown:
 
 
 def _residual(body: TracedFunction) -> TracedFunction:
-    """What is zero at a fixed point."""
+    """The residual of a fixed point."""
     types = body.tape.input_types
     return constant_body(lambda own, extras: [own[0] - body.spliced(own, extras)[0]], types[:1], types[1:])

@@ -55,7 +55,7 @@ SOLVERS["scipy.optimize.minimize_scalar"] = _minimize_scalar
 
 @lru_cache(maxsize=128)
 def _stationary(fun: TracedFunction, *, bounded: bool) -> TracedFunction:
-    """What is zero at a minimum: the gradient, or, for a variable at a bound, the distance to the bound.
+    """The residual at a minimum: the gradient, or, for a variable at a bound, the distance to the bound.
 
     After the inputs of the function come the bounds, and masks of the variables that are at each.
     """

@@ -168,7 +168,7 @@ def _diagonal(body: TracedFunction) -> TracedFunction:
 
 
 def _products(body: TracedFunction, directions: np.ndarray, result: Callable[[TracedArray], object]) -> TracedFunction:
-    """What `result` makes of the products of the Jacobian and each of some directions."""
+    """A function: `result` of the products of the Jacobian with each of some directions."""
     pushforward = body.pushforward([body.own - 1])
     seeds = [False] * len(body.tape.inputs) + [True]
     wide = batch(pushforward.tape, seeds, len(directions), spread=[False, *[True] * len(pushforward.types)])

@@ -25,7 +25,7 @@ Fail = Callable[[str, str], TraceError]  # the error for a fact and a way out
 
 
 class EnclosingRecorder(Protocol):
-    """What the guard set asks of an enclosing trace."""
+    """The protocol of an enclosing trace that the guard set uses."""
 
     @property
     def builder(self) -> Builder: ...
@@ -34,7 +34,7 @@ class EnclosingRecorder(Protocol):
 
 
 class EnclosingValue(Protocol):
-    """What the guard set asks of a traced array of an enclosing trace."""
+    """The protocol of a traced array of an enclosing trace that the guard set uses."""
 
     @property
     def id(self) -> int: ...

@@ -36,7 +36,7 @@ Step = tuple[str, Any]
 
 
 class Arm(NamedTuple):
-    """What an arm does, as steps of a stack machine; `when` is the condition for which it runs."""
+    """An arm of a branch as steps of a stack machine; it runs where the condition is `when`."""
 
     steps: tuple[Step, ...]
     when: bool

@@ -46,7 +46,7 @@ def is_denied_number(trace: Recorder, node_id: int, value: float) -> bool:
 
 
 def other_text(value: Any) -> Any:
-    """What text is made of in place of a differentiated number: the text may serve as a key."""
+    """The number from which text is made in place of a differentiated one, as for a key."""
     session = stack.traces[0].session if stack.traces else None
     if session is None or not session.only_here(strong=False):
         return value

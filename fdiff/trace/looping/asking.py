@@ -12,7 +12,7 @@ from .trip_checks import is_sound
 
 
 def ask(log: Any, kind: Any, handle: TracedArray) -> Any:
-    """What Python asks of a handle, a number of class `kind`: a call, logged or compared."""
+    """Answer Python's question to a handle for a number of class `kind`, and log or compare it."""
     call = question_of(handle, kind)
     frame: Frame | None = log.frame
     if frame is not None:

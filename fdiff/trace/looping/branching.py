@@ -144,7 +144,7 @@ class Paths:
         return places, depth
 
     def now(self, variable: Variable) -> TracedArray:
-        """What a variable is behind all trips."""
+        """The value of a variable behind all trips."""
         places, depth = variable
         written = self._written(places)
         if len(written) >= depth:

@@ -75,7 +75,7 @@ def gated_method(method: Callable[..., object]) -> Callable[..., object]:
 
 
 def gated(stand_in: object) -> Any:
-    """What private copies find in place of a function, with a gate; classes as they are."""
+    """The gated function that private copies call; classes stay as they are."""
     if stand_in.__class__.__name__ != "function":
         return stand_in
     call: Any = stand_in

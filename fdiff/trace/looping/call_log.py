@@ -122,7 +122,7 @@ class CallLog(Scout):
         return self.learn(fn, args, named)
 
     def turn_to(self, take: Callable[[Frame], object], *, asked: bool = False) -> object:
-        """What a call gives that is not the next item of a frame: a loop begins or ends."""
+        """The result of a call that is not the next item of a frame: a loop begins or ends."""
         frame: Frame | None = self.frame
         while frame is not None:
             try:
@@ -375,7 +375,7 @@ class CallLog(Scout):
         return Outermost(self.trace)
 
     def question(self, kind: Any, handle: TracedArray) -> Any:
-        """What Python asks of a handle; a call of its own."""
+        """Python's question to a handle, which is a call of its own."""
         return ask(self, kind, handle)
 
     def is_checked(self, handle: TracedArray) -> bool:

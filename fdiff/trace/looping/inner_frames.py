@@ -91,7 +91,7 @@ def end(child: Any) -> None:
 
 
 def turn(log: Any, take: Callable[[Any], object], mismatch: object) -> object:
-    """What a call gives that begins an inner loop, or comes behind one; a mismatch if it does not.
+    """The result of a call that begins or follows an inner loop; `mismatch` for other calls.
 
     `take` compares it with what is due in a frame.
     """

@@ -65,7 +65,7 @@ class StoredInto(LateLink):
 
 
 def views_to(handle: TracedArray) -> tuple[TracedArray, list[tuple[Any, ...]]] | None:
-    """What a handle is a view of, and by which views, the last one first; asks for no node.
+    """The base of a handle and its views, the last one first; asks for no node.
 
     None where NumPy may have copied instead.
     """

@@ -68,7 +68,7 @@ def _value(x: object) -> object:
 
 
 def rebuilt(shape: Structure, handles: Iterator[object], values: Iterator[object]) -> Any:
-    """What has a structure, with these handles and other values."""
+    """Rebuild arguments from their structure, handles and other values."""
     if shape is HANDLE or shape is LOCAL:
         return next(handles)
     if shape.__class__ is not tuple:
@@ -235,7 +235,7 @@ def _enter_starts(part: Structure, count: int, starts: dict[int, int]) -> int:
 
 
 def bases_of(handle: TracedArray) -> list[TracedArray]:
-    """What a handle is a view of, the nearest first."""
+    """The bases of a handle, the nearest first."""
     bases = []
     while isinstance(handle.link, ViewLink) and not is_copy(handle):
         handle = handle.link.parent

@@ -94,7 +94,7 @@ def loop_call(frame: Any) -> LoggedLoop:
 
 
 def _last(frame: Any, slot: int) -> Any:
-    """What the last whole trip made in a slot; None where one that was cut short made others."""
+    """The value of a slot after the last whole trip; None where a trip cut short changed it."""
     first_out = min([slot for item in frame.items[frame.at :] for slot in item.outs], default=slot)
     if not frame.at or slot >= first_out:
         return frame.slots[slot]

@@ -22,7 +22,7 @@ from .logged_calls import LoggedCall, same, taken_apart
 
 
 class Question:
-    """What Python asks of a handle: for a number of class `kind`."""
+    """A question of Python's to a handle: for a number of class `kind`."""
 
     __slots__ = ("__name__", "kind")
 
@@ -40,7 +40,7 @@ class Question:
         return value
 
     def answer(self, value: Any) -> Any:
-        """What Python sees of a value; None where the trace has to decide."""
+        """The answer that Python gets for a value; None where the trace has to decide."""
         number = np.asarray(value).item()
         if self.kind is int and not abs(number) < 2**63:
             return None

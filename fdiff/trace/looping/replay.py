@@ -31,7 +31,7 @@ _FAULTS = FdiffError, ArithmeticError, AttributeError, LookupError, TypeError, V
 
 
 class Watch:
-    """What is stored into in a replay, whose calls are not logged."""
+    """A log for replays, which notes stores and no calls."""
 
     depth = 1
 

@@ -181,7 +181,7 @@ class LoopTemplate:
     def handed_on(
         self, calls: Mapping[int, LoggedCall], first: int
     ) -> dict[tuple[int, int, int], TracedArray] | None:
-        """What the trips before made that is carried; None where they made other things.
+        """Carried values that earlier trips have made; None where they made other things.
 
         The last one begins with the call that has number `first` in the log.
         """

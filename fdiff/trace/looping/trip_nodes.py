@@ -25,7 +25,7 @@ SHORTEST = 60  # calls of a part of a loop that is worth a node
 
 
 class FrameLog(Protocol):
-    """What a frame asks of the log of calls."""
+    """The protocol of the log of calls that a frame uses."""
 
     trace: Any
     depth: int
@@ -77,7 +77,7 @@ class TripNodes:
                 h.link = h.link.link
 
     def stored(self) -> list[Any]:
-        """What is stored into and was there before the first trip; None where it is not met yet."""
+        """Arrays from before the first trip that are stored into; None for those not met yet."""
         first = len(self.template.invariants)
         before = [*self.slots[:first], *(self.inits or self.slots[first:])]
         return [before[slot] for slot in self.template.stored]

@@ -23,7 +23,7 @@ Segment = tuple[list[int], list[Step]]  # the inputs that are needed, and the st
 
 
 class AskedPlan:
-    """What is computed in a trip, and when: before which question, and at the end.
+    """Segments of a trip's computations: before each question, and at the end.
 
     The inputs of the tape are, in this order, what stands in the `slots`, and the rows. Its outputs
     are, for each path, what is `asked` so often, and then what stands in the first slots, the
@@ -59,7 +59,7 @@ class AskedPlan:
         return seen
 
     def _segments(self, asked: Sequence[int], carried: dict[int, int]) -> list[Segment]:
-        """What a path needs before each question, and at its end."""
+        """The segments of a path: before each question, and at its end."""
         done: set[int] = set()
         segments = [self._segment([node], done) for node in asked]
         return [*segments, self._segment([*carried.values()], done)]

@@ -171,7 +171,7 @@ def cut(
 
 
 def computing(tape: Tape, node: Node, entry: int = 0) -> int:
-    """What it costs to compute a node again, in bytes that could be kept instead."""
+    """The cost of recomputing a node, in bytes that could be kept instead."""
     primitive, args, _, types = node
     if entry and primitive.family == "elementwise":
         return entry * types[0].size

@@ -33,7 +33,7 @@ def checkpointed(
     parts: TripParts,
     slots: int,
 ) -> list[TracedArray]:
-    """What `taker` gives, which reads outs of `giver` in the place of the rows `kept`.
+    """The results of `taker`, which reads outs of `giver` in the place of the rows `kept`.
 
     It goes the other way. At most `slots` snapshots are kept at a time, two at least.
     """

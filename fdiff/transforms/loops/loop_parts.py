@@ -94,12 +94,12 @@ class RowParts:
         self.within = shared, table
 
     def share(self, x: object) -> Callable[[], object]:
-        """What gives a value in each part."""
+        """A function that returns a value in each part."""
         k = self._place(self.shared, x, cut=False)
         return lambda: self.within[0][k]
 
     def rows(self, x: Any) -> Maker:
-        """What gives the rows of a part."""
+        """A function that returns the rows of a part."""
         array = self._made(x) if isinstance(x, TracedArray) else None
         if array is not None:
             return array
@@ -114,7 +114,7 @@ class RowParts:
         return self.places[key]
 
     def _made(self, x: TracedArray) -> Maker | None:
-        """What makes rows that are all known by a number."""
+        """A function that makes rows computed from their number; None for other rows."""
         size, builder = self.parts.size, x.home.builder
         primitive, args, _, _ = builder.nodes[x.id]
         if primitive is iota:

@@ -141,7 +141,7 @@ def _reverse(pullback: Pullback, last: int, sums: tuple[ArrayType, ...]) -> _Rev
 
 
 def _seeds(pullback: Pullback) -> tuple[list[int], list[int]]:
-    """What is pulled back from the carries and from the outs: cotangents, then masks, as nodes."""
+    """Nodes of cotangents, then of masks, of the carries and of the outs."""
     seeds, carries = pullback.seeds, len(pullback.carries)
     count = carries + len(pullback.outs)
     first = count + sum(k in pullback.carries for k in pullback.masked)
@@ -194,7 +194,7 @@ def _vjp(
 def _cotangents(
     bars: Sequence[object], outs: Traced, pulls: Pullback
 ) -> tuple[list[object], list[object]]:
-    """What a reverse loop begins with, and the rows that it reads: cotangents, then masks."""
+    """Initial carries and rows of a reverse loop: cotangents, then masks."""
     pairs = zip(outs, bars, strict=False)
     filled = [bar.value if isinstance(bar, Bar) else zeros_like(x) for x, bar in pairs]
     masks = {k: _mask_of(bars[k], outs[k]) for k in pulls.masked}

@@ -182,7 +182,7 @@ class _Cut:
         return sorted(read)
 
     def entered(self, i: int, rows: RowParts) -> Callable[..., LoopCall]:
-        """What gives a loop in a part: from its carries, the number, outs of those before."""
+        """A function that makes the loop of a part, from carries, part number and earlier outs."""
         call, kept = self.call(i), self.system.kept[i]
         invariants = [rows.share(x) for x in call.invariants]
         makers = {k: rows.rows(x) for k, x in enumerate(call.rows) if k not in kept}

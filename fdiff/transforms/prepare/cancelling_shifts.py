@@ -82,7 +82,7 @@ class _ShiftedExponential:
         return i not in self.outputs and bool(self.users[i])
 
     def _spread(self, i: int) -> int:
-        """What is repeated in `i`, as it was before."""
+        """The node that `i` repeats, before it was repeated."""
         while self._op(i) is spread:
             i = self.nodes[i].args[0]
         return i

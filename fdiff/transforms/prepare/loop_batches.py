@@ -50,7 +50,7 @@ def batch_loops(tape: Tape) -> Tape:
 
 
 class _ParallelTrips(NamedTuple):
-    """What the trips of a loop compute: terms of its carries, then its outs.
+    """The computation of a loop's trips: terms of its carries, then its outs.
 
     `body` takes the inputs `read` of the loop's body. A carry without a term stays as it is.
     """
@@ -112,7 +112,7 @@ def _stays(node: Node) -> bool:
 
 
 def _term(body: Tape, users: Sequence[Sequence[int]], k: int) -> tuple[int, bool] | None:
-    """What a trip adds to a carry that nothing else reads, or subtracts from it."""
+    """The term that a trip adds to, or subtracts from, a carry that nothing else reads."""
     i, out = body.inputs[k], body.outputs[k]
     node = body.nodes[out]
     alone = [*users[i]] == [out] and not users[out] and body.outputs.count(out) == 1

@@ -66,7 +66,7 @@ def recognise_matrix_functions(tape: Tape) -> Tape:
 
 
 class _Spectrum:
-    """What is made of the eigenvalues and eigenvectors of one `eigh`.
+    """Uses of the eigenvalues and eigenvectors of one `eigh`.
 
     `values` are the nodes computed entry by entry from eigenvalues, `columns` and `diagonals` the
     matrices with such weights, `functions` the weights of each product that is a function.

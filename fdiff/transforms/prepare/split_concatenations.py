@@ -66,7 +66,7 @@ class JoinedRegion(NamedTuple):
 
 
 def _region(tape: Tape, users: Sequence[Sequence[int]], root: int) -> JoinedRegion | None:
-    """What lies between `root` and joins along an axis that it reduces or cuts; None without."""
+    """The region between `root` and joins along an axis that it reduces or cuts; else None."""
     axes = _axes(tape, tape.nodes[root])
     for slices in (True, False) if axes else ():
         inner = _inner(tape, users, root, slices=slices)

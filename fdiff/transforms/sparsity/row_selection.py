@@ -46,7 +46,7 @@ def _picks(tape: Tape) -> dict[int, Way]:
 
 
 def _cone(tape: Tape, users: list[list[int]], gather: int) -> dict[int, int]:
-    """What a gather alone depends on, node by node, and the axis of each that holds the rows."""
+    """Nodes on which the gather alone depends, with the axis of each that holds the rows."""
     source = tape.nodes[gather].args[0]
     reached: dict[int, set[int | None]] = {source: {0}}
     cone: dict[int, int] = {}

@@ -46,7 +46,7 @@ def is_linear(node: Node, moving: tuple[bool, ...], types: Types) -> bool:
 
 
 def _asked(node: Node, moving: tuple[bool, ...], types: Types) -> bool:
-    """What the rule says, recorded for operands of these types."""
+    """Whether the op is linear in the moving operands, by its rule for these types."""
     if node.primitive.rules.jvp is None:
         return False
     outs = node.types

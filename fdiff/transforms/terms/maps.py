@@ -36,7 +36,7 @@ class Maps:
         return at // self.all.itemsize if 0 <= at < self.all.nbytes else None
 
     def key(self, cols: np.ndarray) -> object:
-        """What is the same of equal maps of a shape: some entries, or of a view where it lies."""
+        """A key of a map, equal for equal maps of a shape: some entries, or the place of a view."""
         first = self.first(cols)
         if first is None:
             return cols.reshape(-1)[:: cols.size // SAMPLE + 1].tobytes()

@@ -289,7 +289,7 @@ def finished(derivation: BlockDerivation) -> SparseTape:
 
 
 def _index_tape(derivation: BlockDerivation) -> tuple[Tape | None, tuple[bytes, ...]]:
-    """What computes the index arrays that rest on floats, and the values they have now."""
+    """The tape of index arrays that are computed from floats, and their current values."""
     tapes: list[Tape] = []
     values: list[bytes] = []
     for frozen in derivation.frozen:

@@ -12,7 +12,7 @@ from ...user_lines import Line, show_line
 
 
 class Asked(NamedTuple):
-    """What is asked of the derivative of a tape with respect to the inputs `wrt`."""
+    """A request for the derivative of a tape with respect to the inputs `wrt`."""
 
     wrt: tuple[int, ...]
     mode: str = "auto"
@@ -33,7 +33,7 @@ class SparseBlock(NamedTuple):
 
 
 class StructureFacts:
-    """What a structure took: `price` compares both modes, `cuts` are the lines of cuts."""
+    """Costs of a structure: `price` compares both modes, `cuts` are the lines of cuts."""
 
     def __init__(self, mode: str, terms: int = 0, products: int = 0) -> None:
         self.mode, self.terms, self.products = mode, terms, products
@@ -41,7 +41,7 @@ class StructureFacts:
         self.cuts: list[Line | None] = []
 
     def rows(self) -> list[str]:
-        """What reports say: a line with numbers, and one for each line of the user's with a cut."""
+        """Lines for reports: one with numbers, and one for each user's line with a cut."""
         entries = f"{self.stored:,} entries of {self.listed:,} listed, {self.products:,} products"
         head = f"{self.mode} mode, {self.terms:,} terms, {len(self.cuts):,} cuts: {entries}"
         lines = dict.fromkeys(show_line(line).strip() for line in self.cuts if line is not None)

@@ -32,7 +32,7 @@ MANY = 64  # terms of a node, beyond which it becomes a source of its own
 
 
 class Opaque(NamedTuple):
-    """What has no structure: an op, and the user's line."""
+    """An op without structure, and the user's line."""
 
     node: Node
     line: Line | None

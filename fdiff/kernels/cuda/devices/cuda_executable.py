@@ -194,7 +194,7 @@ class CudaExecutable:
 
 
 def _name(step: Step) -> str:
-    """What a profile calls a step: its kernel or routine."""
+    """The name of a step in a profile: its kernel or routine."""
     if isinstance(step, Launch):
         return step.kernel.name
     return step.call.routine if isinstance(step, LibraryCall) else "sort_keys"

@@ -94,7 +94,7 @@ class CudaDevice(Protocol):
     can_record: bool
 
     def recorded(self, launches: Callable[[], None]) -> Callable[[], None]:
-        """What does the launches that a function makes, as a whole; needs `can_record`."""
+        """A function that repeats all launches of `launches` at once; needs `can_record`."""
         ...
 
     def export(self, array: DeviceArray) -> object:

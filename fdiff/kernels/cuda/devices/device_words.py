@@ -74,7 +74,7 @@ def _helper(node: ast.FunctionDef, space: dict[str, Any]) -> object:
 
 
 def _words_of(text: str) -> dict[str, ModuleType]:
-    """What ``rt`` and ``math`` stand for in a text: modules, in which Numba looks up names."""
+    """Modules for ``rt`` and ``math`` in a text, in which Numba looks up names."""
     for home, name in _WORD.findall(text):
         if not hasattr(_HOMES[home], name):
             setattr(_HOMES[home], name, _intrinsic(f"{home}.{name}"))

@@ -40,7 +40,7 @@ class DriverState(NamedTuple):
 
 
 def driver_state() -> DriverState:
-    """What the driver says now; never raises."""
+    """The current state of the driver; never raises."""
     try:
         library = ctypes.CDLL(LIBRARY)
     except not_foreign(OSError):

@@ -86,7 +86,7 @@ class Offset:
 
 
 class _Home:
-    """What ``rt`` or ``math`` stands for: words are found when a kernel first calls them."""
+    """The module for ``rt`` or ``math``: words are made when a kernel first calls them."""
 
     def __init__(self, name: str, **words: Callable[..., object]) -> None:
         self._name = name
@@ -124,7 +124,7 @@ def _typed(word: Word, name: str) -> Callable[..., object]:
 
 
 def _reference(word: Word, name: str) -> Callable[..., object]:
-    """What the op computes in NumPy whose text calls this word, of ``rt`` or ``math``, alone."""
+    """NumPy's function for the op whose text is a call of this word alone."""
     load_tables("scipy.special")
     operands = ", ".join(f"{{{k}}}" for k in range(len(word.parameters)))
     texts = f"rt.{name}({operands})", f"math.{name}({operands})"

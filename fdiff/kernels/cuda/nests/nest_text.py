@@ -180,7 +180,7 @@ class NestText:
         return [line for a in self._mapped.reductions for line in self._begun(a)]
 
     def combined(self, team: Team = BLOCK_TEAM) -> list[str]:
-        """What the threads of a block or warp have reduced, combined; the first one stores it."""
+        """Lines that combine the partial reductions of a block's or warp's threads; one stores."""
         out: list[str] = []
         first = f"if {team.lane} == 0:"
         for a in self._mapped.reductions:

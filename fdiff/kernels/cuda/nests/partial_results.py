@@ -36,7 +36,7 @@ class _Stages(NamedTuple):
 
 
 def neutral_element(a: Accumulator) -> str:
-    """What the iterations of a reduction may begin with, wherever they begin."""
+    """The neutral element of a reduction, with which its iterations may begin."""
     assert a.combiner is not None
     return a.identity if a.identity != a.name else neutral_of(a.combiner, a.dtype)
 

@@ -69,7 +69,7 @@ _BITS, _LONGEST = 30, 1 << 15
 
 
 def _reciprocal(n: int) -> int:
-    """What ``e`` is multiplied by so that the product's bits from `_BITS` on are ``e // n``.
+    """The factor of ``e`` for which the product's bits from `_BITS` on are ``e // n``.
 
     Exact for all entries ``e`` of a tile: ``e * n`` is below ``2**_BITS``.
     """
@@ -77,12 +77,12 @@ def _reciprocal(n: int) -> int:
 
 
 def staged_name(name: str) -> str:
-    """What shared memory for rows of an array is called."""
+    """The name of the shared memory for rows of an array."""
     return f"{name}_rows"
 
 
 class SharedRows:
-    """What tiles of a loop may keep in shared memory: rows that they read, and temporaries.
+    """Rows and temporaries that tiles of a loop may keep in shared memory.
 
     Memory that is updated atomically (`atomic`) stays where it is. Each of so many `reductions` by
     all threads of a block needs some shared memory, too.

@@ -125,5 +125,5 @@ def _keys(mapping: dict[str, object]) -> int:
 
 
 def _words(mapping: dict[str, object], entry: DictEntry) -> tuple[int, ...]:
-    """What the entry stub compares: the keys of the dict, the key and the value of the entry."""
+    """Words that the entry stub compares: the keys of the dict, key and value of the entry."""
     return (_keys(mapping), *(ctypes.c_uint64 * 2).from_address(entry.address))

@@ -123,7 +123,7 @@ def _bound(call: int, descriptor: Descriptor) -> Callable[..., object]:
 
 
 def _counted(call: int, trials: Sequence[Trial]) -> str:
-    """What is wrong with the stub's machine code, in words."""
+    """The fault of the stub's machine code, in words."""
     for trial in trials:
         words = ""
         for _ in range(TRIALS):  # other threads change counts of references now and then

@@ -28,7 +28,7 @@ def calls(*, full: bool) -> Iterator[Trial]:
 
 
 def fault_of_text(text: str, *, full: bool) -> str:
-    """What is wrong with the stub's text, in words: a rehearsal of all trials."""
+    """The fault of the stub's text, in words, by a rehearsal of all trials."""
     code = compile(text, "<entry stub>", "exec")
     return next(filter(None, (_rehearsed(code, trial) for trial in trials(full=full))), "")
 

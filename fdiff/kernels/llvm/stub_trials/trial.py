@@ -159,7 +159,7 @@ class TrialKernel:
         return all(ctypes.string_at(place, len(kept)) == kept for place, kept in written.items())
 
     def fault(self, outcome: object) -> str:
-        """What is wrong with the outcome of the call, in words."""
+        """The fault of the call's outcome, in words."""
         trial = self.trial
         if self.outside is not None:
             raise self.outside

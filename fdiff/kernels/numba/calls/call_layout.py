@@ -65,7 +65,7 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True)
 class CallLayout:
-    """What a call is given and gives: the key of a function that Numba compiles.
+    """Types of a call's arguments and results: the key of a function that Numba compiles.
 
     `arguments` and `result` are trees of numbers, of the leaves `given` and `made`. `names` are
     the keywords, of the last arguments. A tuple of the result is of the class in `kinds` at the

@@ -174,7 +174,7 @@ class _Writer:
         return f"({''.join(f'load(r, {word}), ' for word in self.words.sizes[k])})"
 
     def _checks(self) -> Iterator[str]:
-        """What arrays to write to have to be; nothing is allocated yet."""
+        """Checks of the arrays to write to, before anything is allocated."""
         for k in self.out.where:
             yield f"if z{k}.shape != {self._sizes(k)}:"
             yield from self._fail("other_shape")

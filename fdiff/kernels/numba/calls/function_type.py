@@ -51,7 +51,7 @@ class Calls(NamedTuple):
 
 
 class Callee(Protocol):
-    """What the type of a function asks of it; with `writes_out`, ``out`` names arrays.
+    """The protocol behind a function's type; with `writes_out`, ``out`` names arrays.
 
     It keeps what was `compiled` for it, and which function was `chosen` for a signature.
     """
@@ -129,7 +129,7 @@ class FunctionType(types.Callable, types.Opaque):
 
 
 def _key(signature: Any) -> object:
-    """What tells calls apart: types alone do not say which of them is given by keyword."""
+    """The key of a call: its types, and the names of arguments given by keyword."""
     return signature.args, tuple(signature.pysig.parameters)
 
 

@@ -92,7 +92,7 @@ def word_map(layout: CallLayout) -> WordMap:
 
 
 class KernelRecord(NamedTuple):
-    """What a record is made of.
+    """The contents of a record.
 
     `key` are sizes and values in the order of the words; `sources` say for each input of the
     kernel which leaf it is, or are the array; `outputs` which output of the kernel each leaf of the
@@ -187,7 +187,7 @@ class RecordTable:
         return int(self._words[address][OFFSETS["BY_LIBM"]])
 
     def record_at(self, address: int) -> KernelRecord:
-        """What the record at an address was made of."""
+        """The contents of the record at an address."""
         return self._by_address[address]
 
     def set_by_libm(self, address: int, code: int) -> None:

@@ -59,7 +59,7 @@ class EffectOrder:
         self._after[first].append(second)
 
     def _between(self, start: int, end: int, steps: list[list[int]], most: int) -> set[int] | None:
-        """What `steps` lead to from `start`, as far as `end` in the order, or up to `end` itself.
+        """Effects from `start` to `end` in the order that `steps` reach; the search ends at `end`.
 
         None if that is more than `most`.
         """

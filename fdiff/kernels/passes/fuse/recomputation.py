@@ -123,7 +123,7 @@ def _users(plan: Plan, i: int) -> set[int]:
 
 
 def _cheapest_to_store(plan: Plan, i: int) -> int:
-    """What to store so that node `i` is cheap: its operand, if `i` is one operation on an array.
+    """The node to store so that node `i` is cheap: its operand, if `i` is one operation on it.
 
     The operand has to have other readers, too, which then read the same memory; else `i` itself.
     """

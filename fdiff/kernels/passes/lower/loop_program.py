@@ -78,7 +78,7 @@ def _boundary_nest(plan: Plan, members: list[Effect], names: Iterator[int], comm
 
 
 def _describe(plan: Plan, effect: Effect) -> str:
-    """What a comment of the kernel says of an effect."""
+    """The kernel's comment on an effect."""
     name = plan.ops[effect.node].label
     return f"{effect.buffer.name} = {name}" if effect.buffer.name else name
 

@@ -20,7 +20,7 @@ Ids = tuple[int, ...]
 
 
 class Whole(NamedTuple):
-    """What a rule returns for a result that is not split into components: one new operation."""
+    """A rule's result that is not split into components: one new operation."""
 
     operation: int
 

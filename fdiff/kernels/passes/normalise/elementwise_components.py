@@ -48,7 +48,7 @@ def _is_sum_in_memory(new: Components, i: int, op: Operation) -> bool:
 
 
 def operand(new: Components, a: int, dims: Dims, place: Place) -> int:
-    """What a component of a result of shape `dims` reads of operand `a`.
+    """The operand of a component at `place` of a result of shape `dims`.
 
     `place` is the position of the component on the small axes; along others the operand broadcasts.
     """

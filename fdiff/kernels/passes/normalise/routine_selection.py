@@ -162,7 +162,7 @@ def _system(new: _WithRoutines, op: Operation, a: int) -> int:
 
 
 def _matrix_below_transpose(new: _WithRoutines, a: int) -> int | None:
-    """What `a` is the matrix transpose of; None if it is no such transpose."""
+    """The operation whose matrix transpose is `a`; None if `a` is no such transpose."""
     op = new.ops[a]
     is_transpose = op.kind is Kind.TRANSPOSE and op.axes == _swapped(op.dims)
     return op.args[0] if is_transpose else None
@@ -227,7 +227,7 @@ def _multiplied(
 
 
 def _untransposed(new: _WithRoutines, i: int, labels: str) -> tuple[int, str]:
-    """What a transposed operand is a view of, and the labels of its axes in that order."""
+    """The operation below transposes of an operand, and the labels of its axes."""
     while new.ops[i].kind is Kind.TRANSPOSE:
         labels = "".join(labels[k] for k in inverse(new.ops[i].axes))
         i = new.ops[i].args[0]

@@ -73,7 +73,7 @@ class _RowsLast(GraphRewrite):
         return all(self.axis not in d or d.index(self.axis) == len(d) - 1 for d in shapes)
 
     def in_own_order(self, i: int) -> int:
-        """What stands for old operation `i`, with its axes in the order they had."""
+        """The new operation for old operation `i`, with its axes in their old order."""
         if i not in self.place:
             dims = self.old[i].dims
             at = self.row_axis(dims)
@@ -82,7 +82,7 @@ class _RowsLast(GraphRewrite):
         return self.place[i]
 
     def last(self, i: int) -> int:
-        """What stands for old operation `i`, with its rows last; inputs are copied for that."""
+        """The new operation for old operation `i`, with its rows last; inputs are copied."""
         if i not in self.moved:
             dims = self.old[i].dims
             at = self.row_axis(dims)

@@ -140,7 +140,7 @@ def _copies_memory(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
 
 
 def _gain(ops: tuple[Operation, ...], i: int, axes: Axes, orders: Collection[int]) -> int:
-    """What another order of the result gains at operand `i`: 1 for a transpose that is undone.
+    """The gain of another order of the result at operand `i`: 1 for a transpose undone.
 
     -1 for an array that is then read against the order of memory.
     """
@@ -181,14 +181,14 @@ class _Sunk(GraphRewrite):
             self.place[i] = self.add(op.reading(args))
 
     def _in_order(self, i: int) -> int:
-        """What stands for old operation `i` in its own order: a view if it was made in another."""
+        """The new operation for old operation `i` in its own order, perhaps a view."""
         if i not in self.place:
             axes = self.orders[i]
             self.place[i] = self.transposed(self.made[i, axes], inverse(axes))
         return self.place[i]
 
     def operand(self, i: int, axes: Axes) -> int:
-        """What stands for old operation `i`, as an operand of a result in the order `axes`."""
+        """The new operation for old operation `i` as an operand of a result in the order `axes`."""
         if (i, axes) not in self.made:
             self.made[i, axes] = self._operand(i, axes)
         return self.made[i, axes]

@@ -92,7 +92,7 @@ class MemoryUses:
 
 
 def memory_uses(item: Nest | Call, axis: str, shapes: Mapping[str, Dims]) -> MemoryUses:
-    """What an item reads and writes, as a loop over the rows of `axis`."""
+    """Reads and writes of an item as a loop over the rows of `axis`."""
     uses = MemoryUses()
     if isinstance(item, Call):
         role = role_of_rows(item, axis, shapes)

@@ -40,7 +40,7 @@ def operands_of(call: Call) -> list[tuple[str, StatementKind]]:
 
 
 class RowRole(NamedTuple):
-    """What the axis of the rows is in a product, and in each of its operands and the result.
+    """The role of the axis of rows in a product, its operands and its result.
 
     `sums`: the product sums over the rows. Of each array: the stride from row to row ("" if it has
     no rows), and whether the rows are its first axis or its last ("first", "last").

@@ -75,7 +75,7 @@ class Value:
         return _element(self.at.type) == F8.real
 
     def pick(self, double: Choice, single: Choice) -> Choice:
-        """What belongs to the precision of this number."""
+        """The one of two values that belongs to the precision of this number."""
         return double if self.double else single
 
     def like(self, other: Operand) -> Value:
@@ -281,7 +281,7 @@ def sum_of_any(x: Value, y: Value | float) -> Pair:
 
 
 def rounded_off(x: Value, y: Value | float, rounded: Value) -> Value:
-    """What ``x * y`` has lost to rounding, without fused operations (Dekker, as above)."""
+    """The rounding error of ``x * y``, without fused operations (Dekker, as above)."""
     split = x.pick(134217729.0, 4097.0)  # halves of the digits, whose products are exact
     shifted = x * split
     high = shifted - (shifted - x)

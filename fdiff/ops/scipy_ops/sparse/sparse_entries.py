@@ -176,7 +176,7 @@ class SparseEntries:
         return matrix._found(matrix.stored.getcol(j))
 
     def _found(self, numbers: Any) -> object:
-        """What stands where SciPy found these numbers of entries."""
+        """The entries at SciPy's numbers of entries."""
         if isinstance(numbers, np.matrix):
             refuse("entries of a sparse matrix by two lists, which are a numpy.matrix (take a sparse array),")
         if not sp.issparse(numbers):

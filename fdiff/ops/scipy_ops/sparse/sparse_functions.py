@@ -255,7 +255,7 @@ def spsolve(A: object, b: object, permc_spec: object = None, use_umfpack: bool =
 
 
 class TracedFactors:
-    """What `splu` and `factorized` return under trace: it also solves for traced right-hand sides."""
+    """The result of `splu` and `factorized` under trace, which also solves for traced right-hand sides."""
 
     def __init__(self, matrix: object, real: object) -> None:
         self._matrix, self._real = matrix, real

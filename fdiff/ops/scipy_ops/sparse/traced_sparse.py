@@ -53,7 +53,7 @@ class TracedSparse(SparseEntries):
         return matrix.with_values(matrix.values**n if dtype is None else matrix.values.astype(dtype) ** n)
 
     def _operands(self) -> tuple[tuple[TracedArray, np.ndarray, np.ndarray, np.ndarray], Shape, bool]:
-        """What the ops take: entries by rows, rows, columns, starts, the shape, and whether these are of the transpose."""
+        """The operands of the ops: entries by rows, rows, columns, starts, the shape, and whether the matrix is transposed."""
         matrix = self.distinct()
         matrix = matrix.asformat("csr") if matrix.stored.format == "coo" else matrix
         flipped = matrix.stored.format == "csc"
@@ -248,7 +248,7 @@ TO_LIBRARY[TracedSparse] = as_scipy
 
 
 class _Form:
-    """What a sparse matrix is besides its entries; each is equal to itself alone."""
+    """The form of a sparse matrix besides its entries; each is equal to itself alone."""
 
     def __init__(self, matrix: TracedSparse) -> None:
         self.stored, self.format, self.storage = matrix.stored, matrix.format, matrix.storage

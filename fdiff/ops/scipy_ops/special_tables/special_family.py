@@ -122,7 +122,7 @@ def special(
 
 
 def _complex_op(ufunc: np.ufunc, partials: Slopes, count: int) -> Rule:
-    """What computes an analytic function of complex numbers: an op without a kernel."""
+    """A rule for an analytic function of complex numbers: an op without a kernel."""
     name = ufunc.__name__.lstrip("_")
     primitive = elementwise(
         f"complex_{name}", "", partials, numpy=ufunc.__call__, loop=lambda *dtypes: loop_dtypes(ufunc, dtypes)[-1],

@@ -78,7 +78,7 @@ def _log_sum(x: TracedArray, b: TracedArray | None, axes: tuple[int, ...]) -> tu
 
 
 def _shift(top: TracedArray) -> TracedArray:
-    """What is subtracted: the largest entry; of an infinite one a number, so that it stays infinite."""
+    """The shift that is subtracted: the largest entry; a finite number for an infinite entry."""
     return np.where(np.isinf(top), np.where(top > 0, np.finfo(top.dtype).max, top.dtype.type(0)), top)
 
 
