@@ -20,7 +20,7 @@ from ..transforms.custom_rules import refusing_derivatives
 from .argument_checks import require_function
 from .arrays.recorded_array import RecordedArray
 from .functions.custom_nodes import custom_node
-from .functions.function_context import FunctionCtx, FunctionRules, run_forward
+from .functions.function_context import FunctionCtx, positional, rule_of_class, run_forward
 from .functions.recorded_functions import apply_recorded
 from .functions.traced_functions import apply_traced
 from .thread_state import not_recording, state
@@ -158,20 +158,21 @@ class Function(FunctionCtx):
         TypeError
             If ``forward`` does not take these arguments.
         """
-        rules = FunctionRules(cls, Function)
+        rule = rule_of_class(cls, Function)
         try:
-            if kwargs or (rules.setup is not None and getattr(rules.forward, "__defaults__", None)):
-                args = rules.positional(args, kwargs, defaults=rules.setup is not None)
+            if kwargs or (rule.setup is not None and getattr(cls.forward, "__defaults__", None)):
+                args = positional(rule, cls.__name__, args, kwargs)
         except not_foreign(TypeError) as error:  # it says what is wrong with them
             raise TypeError(f"{cls.__name__}.apply: {error}") from None
         recorded = any(a.__class__ is RecordedArray for a in args)
         if tracing() and not recorded:
-            return apply_traced(cls, rules, args)
+            return apply_traced(cls, rule, args)
         try:
             if recorded:
-                return apply_recorded(rules, args)
+                rule = rule._replace(pullback=rule.pullback or cls.backward)
+                return apply_recorded(rule, cls.__name__, args)
             with not_recording():  # as torch: what is not an argument has no gradient
-                return run_forward(rules, FunctionCtx(), args)
+                return run_forward(rule, FunctionCtx(), args)
         except BaseException as error:
             trim(error, f"{cls.__name__}.apply")
             raise

@@ -180,7 +180,7 @@ TEXT = "\n" + _OVERLAP + _TABLE_OF_ADDRESSES + _KERNEL_STATUS + _ATTEMPT + _CALL
 
 
 def record_caller(records: RecordTable) -> RecordCaller:
-    """What code of Numba needs to call the records of a table."""
+    """The code that calls the records of a table, for code of Numba."""
     words = np.array([*call_data(records, constants=False).values()], np.int64)
     return RecordCaller(records, function(expand(TEXT, MACROS), "glue"), words)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from copy import copy
 from inspect import signature
 from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...errors import InputError, UnsupportedError, failure, warn
+from ...functional.rules.ruled_call import UserRule
 
 NOT_RETURNED = (
     "Some elements marked as dirty during the forward method were not returned as output. The"
@@ -97,72 +97,73 @@ def unmarked(name: str) -> UnsupportedError:
     return failure(UnsupportedError, f"{name}.apply", fact, "Call ctx.mark_dirty(array).")
 
 
-class FunctionRules:
-    """The static methods of a class derived from `Function`, the `base`, and its name."""
+def rule_of_class(cls: Any, base: Any) -> UserRule:
+    """The rule that the static methods of a class derived from `Function`, the `base`, state."""
 
-    def __init__(self, cls: Any, base: Any) -> None:
-        self.name = cls.__name__
-        own = lambda name: getattr(cls, name) is not getattr(base, name)  # noqa: E731 - of this class
-        self.setup = cls.setup_context if own("setup_context") else None
-        self.jvp = cls.jvp if own("jvp") else None
-        self.pulls = own("backward") or own("vjp")
-        if own("backward") and own("vjp"):
-            raise RuntimeError(
-                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You"
-                " should only implement one of them."
-            )
-        self.forward, self.backward = cls.forward, cls.vjp if own("vjp") else cls.backward
-        self.vmap = cls.vmap if own("vmap") else None
-        self.generates_vmap = bool(cls.generate_vmap_rule)
+    def own(name: str) -> Any:
+        method = getattr(cls, name)
+        return None if method is getattr(base, name) else method
 
-    def of_arrays(self, places: Sequence[int], count: int) -> FunctionRules:
-        """The rules for the array outputs, which stand at `places` among `count` outputs."""
-        if len(places) == count:
-            return self
-        own, rules = self, copy(self)
-
-        def backward(ctx: FunctionCtx, *bars: Any) -> Any:
-            cotangents: list[Any] = [None] * count
-            for k, bar in zip(places, bars, strict=True):
-                cotangents[k] = bar
-            return own.backward(ctx, *cotangents)
-
-        def push(ctx: FunctionCtx, *dots: Any) -> Any:
-            assert own.jvp is not None, "there is one"
-            tangents = own.jvp(ctx, *dots)
-            return tuple([tangents[k] for k in places]) if isinstance(tangents, tuple) else tangents
-
-        rules.backward, rules.jvp = backward, own.jvp and push
-        return rules
-
-    def positional(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, defaults: bool
-    ) -> tuple[Any, ...]:
-        """All arguments of ``apply`` by position; where asked for, with what `forward` defaults to.
-
-        Raises
-        ------
-        TypeError
-            If they differ from the parameters of ``forward``.
-        """
-        lead = () if self.setup else (None,)  # the context
-        bound = signature(self.forward).bind(*lead, *args, **kwargs)
-        if defaults or bound.kwargs:  # which are left where an argument before them is not given
-            bound.apply_defaults()
-        if bound.kwargs:
-            names = ", ".join(bound.kwargs)
-            fact = f"the keyword arguments {names} have no position, and rules are given none."
-            way = "Make them positional in forward."
-            raise failure(InputError, f"{self.name}.apply", fact, way)
-        return bound.args[len(lead) :]
+    backward, vjp, jvp = map(own, ("backward", "vjp", "jvp"))
+    if backward and vjp:
+        raise RuntimeError(
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You"
+            " should only implement one of them."
+        )
+    pullback = vjp or (None if jvp and not backward else cls.backward)
+    return UserRule(cls.forward, pullback, jvp, batching=own("vmap"), setup=own("setup_context"))
 
 
-def run_forward(rules: FunctionRules, ctx: FunctionCtx, args: Sequence[Any]) -> Any:
-    """Run the forward rule, which fills the context."""
-    if rules.setup is None:
-        return rules.forward(ctx, *args)
-    output = rules.forward(*args)
-    rules.setup(ctx, tuple(args), output)
+def for_arrays(rule: UserRule, places: Sequence[int], count: int) -> UserRule:
+    """The rule for the array outputs, which stand at `places` among `count` outputs."""
+    if len(places) == count:
+        return rule
+
+    def backward(ctx: FunctionCtx, *bars: Any) -> Any:
+        cotangents: list[Any] = [None] * count
+        for k, bar in zip(places, bars, strict=True):
+            cotangents[k] = bar
+        assert rule.pullback is not None, "there is one"
+        return rule.pullback(ctx, *cotangents)
+
+    def push(ctx: FunctionCtx, *dots: Any) -> Any:
+        assert rule.pushforward is not None, "there is one"
+        tangents = rule.pushforward(ctx, *dots)
+        return tuple([tangents[k] for k in places]) if isinstance(tangents, tuple) else tangents
+
+    return rule._replace(pullback=backward, pushforward=rule.pushforward and push)
+
+
+def positional(
+    rule: UserRule, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """All arguments of ``apply`` by position, with what `forward` defaults to for ``setup``.
+
+    Raises
+    ------
+    TypeError
+        If they differ from the parameters of ``forward``.
+    """
+    lead = () if rule.setup else (None,)  # the context
+    assert rule.forward is not None, "every class has one"
+    bound = signature(rule.forward).bind(*lead, *args, **kwargs)
+    if rule.setup or bound.kwargs:  # which are left where an argument before them is not given
+        bound.apply_defaults()
+    if bound.kwargs:
+        names = ", ".join(bound.kwargs)
+        fact = f"the keyword arguments {names} have no position, and rules are given none."
+        way = "Make them positional in forward."
+        raise failure(InputError, f"{name}.apply", fact, way)
+    return bound.args[len(lead) :]
+
+
+def run_forward(rule: UserRule, ctx: FunctionCtx, args: Sequence[Any]) -> Any:
+    """The output of the forward rule, with the context filled."""
+    assert rule.forward is not None, "every class has one"
+    if rule.setup is None:
+        return rule.forward(ctx, *args)
+    output = rule.forward(*args)
+    rule.setup(ctx, tuple(args), output)
     return output
 
 

@@ -10,6 +10,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, type_of
 from ...errors import InputError, UnsupportedError, failure
+from ...functional.rules.ruled_call import UserRule
 from ...user_lines import user_line
 from ..arrays.array_kinds import ArrayKind
 from ..arrays.in_place_operations import check_store, rebase
@@ -22,16 +23,16 @@ from .custom_nodes import custom_node
 from .function_context import (
     NOT_RETURNED,
     FunctionCtx,
-    FunctionRules,
     as_many,
+    for_arrays,
     run_forward,
     summed_to,
     unmarked,
 )
 
 
-def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
-    """Run the forward rule and record its result."""
+def apply_recorded(rule: UserRule, name: str, args: tuple[Any, ...]) -> Any:
+    """The output of the forward rule, recorded."""
     ctx = FunctionCtx()
     pushes = state.pushes(args)
     records = state.grad_enabled or pushes
@@ -39,27 +40,27 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
     ctx.needs_input_grad = tuple(needs)
     stores = [a.version.stores() if need else 0 for a, need in zip(args, needs, strict=True)]
     with not_recording():
-        output = run_forward(rules, ctx, args)
+        output = run_forward(rule, ctx, args)
     several = isinstance(output, tuple)
     every = list(output) if several else [output]
     places = [k for k, o in enumerate(every) if isinstance(o, _ARRAYS)]
     if not places:
         kinds = ", ".join(type(o).__name__ for o in every)
-        fact = f"{rules.name}.forward must return an array or a tuple with arrays, not {kinds}."
-        raise failure(InputError, f"{rules.name}.apply", fact, "Make arrays by numpy.asarray.")
+        fact = f"{name}.forward must return an array or a tuple with arrays, not {kinds}."
+        raise failure(InputError, f"{name}.apply", fact, "Make arrays by numpy.asarray.")
     outs = [every[k] for k in places]
     _check_marks(ctx)
     marked = [x.version for x in ctx._dirty if x.__class__ is RecordedArray]
     for a, need, count in zip(args, needs, stores, strict=True):
         if need and a.version.stores() != count and a.version not in marked:
-            raise unmarked(rules.name)
+            raise unmarked(name)
     for x in ctx._dirty:
         _check_dirty(x, outs, moves=any(needs))
     values = [o.value if o.__class__ is RecordedArray else o for o in outs]
     if ctx._dirty and pushes:
         fact = "an argument that has a tangent is marked as dirty, where gradients are off."
         raise failure(UnsupportedError, "mark_dirty", fact, "Return a new array.")
-    results = list(_entered(rules.of_arrays(places, len(every)), ctx, args, outs, values))
+    results = list(_entered(for_arrays(rule, places, len(every)), name, ctx, args, outs, values))
     for x in [x for x in ctx._dirty if x.__class__ is RecordedArray]:
         place = next(k for k, o in enumerate(outs) if o is x)
         if records:
@@ -87,7 +88,8 @@ def _type_of(arg: Any) -> ArrayType | None:
 
 
 def _entered(
-    rules: FunctionRules,
+    rule: UserRule,
+    name: str,
     ctx: FunctionCtx,
     args: tuple[Any, ...],
     outs: list[Any],
@@ -95,11 +97,12 @@ def _entered(
 ) -> Sequence[Any]:
     """The results as outputs of a node, which has the saved arrays."""
     flat = [any(o is x for x in ctx._flat) or o.dtype.kind not in "fc" for o in outs]
-    backward, push = _node_rules(rules, ctx, args, flat)
-    name = f"{rules.name}Backward"
+    backward, push = _node_rules(rule, name, ctx, args, flat)
     if ctx._saved_forward is not None and state.dual is None:
         push = None  # what it reads is not kept
-    results = custom_node(name, args, values, backward, materialize=ctx._materialize, jvp=push)
+    results = custom_node(
+        f"{name}Backward", args, values, backward, materialize=ctx._materialize, jvp=push
+    )
     last = {id(o): m for o, m in zip(outs, results, strict=True)}
     results = [last[id(o)] for o in outs]  # an output that is returned twice is one array
     if ctx._saved_forward is not None:
@@ -108,7 +111,7 @@ def _entered(
     for x in ctx._dirty:
         if x.__class__ is RecordedArray:
             x.version.bump(line)
-    _share_memory(rules.name, results, outs, args, ctx._dirty)
+    _share_memory(name, results, outs, args, ctx._dirty)
     node: Any = next((m.edge[0] for m in results if m.edge is not None), None)
     if node is None:
         return results
@@ -120,7 +123,7 @@ def _entered(
 
 
 def _node_rules(
-    rules: FunctionRules, ctx: FunctionCtx, args: tuple[Any, ...], flat: list[bool]
+    rule: UserRule, name: str, ctx: FunctionCtx, args: tuple[Any, ...], flat: list[bool]
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The rules of the node for both modes.
 
@@ -131,11 +134,12 @@ def _node_rules(
     moving = [isinstance(a, _ARRAYS) and a.dtype.kind in "fc" for a in args]
 
     def backward(*bars: Any) -> tuple[Any, ...]:
-        result = as_many(rules.name, rules.backward(ctx, *bars), len(types))
-        _check_places(rules.name, result, types)
+        assert rule.pullback is not None, "every class has one"
+        result = as_many(name, rule.pullback(ctx, *bars), len(types))
+        _check_places(name, result, types)
         return tuple(
             [
-                _shaped(rules.name, k, g, type_) if need else None
+                _shaped(name, k, g, type_) if need else None
                 for k, (g, type_, need) in enumerate(
                     zip(result, types, ctx.needs_input_grad, strict=True)
                 )
@@ -143,10 +147,10 @@ def _node_rules(
         )
 
     def push(*dots: Any) -> Any:
-        if rules.jvp is None:
+        if rule.pushforward is None:
             raise failure(
                 UnsupportedError,
-                f"{rules.name}.apply",
+                f"{name}.apply",
                 "it has no rule for forward mode.",
                 "Define the static method jvp(ctx, *grad_inputs).",
             )
@@ -154,7 +158,7 @@ def _node_rules(
             parts = zip(dots, types, moving, strict=True)
             dots = tuple([plain(_zeros(t)) if d is None and moves else d for d, t, moves in parts])
         with ctx.pushing():
-            result = rules.jvp(ctx, *dots)
+            result = rule.pushforward(ctx, *dots)
         tangents = result if isinstance(result, tuple) else (result,)
         for k, (dot, no_dot) in enumerate(zip(tangents, flat, strict=False)):
             if no_dot and dot is not None:

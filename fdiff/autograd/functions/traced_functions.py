@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...functional.rules.custom_derivatives import CustomFunction, UserRule
+from ...functional.rules.custom_derivatives import CustomFunction
+from ...functional.rules.ruled_call import UserRule
 from ...ops.entrywise.composite_functions import stop_gradient
 from ...trace import TracedArray, in_a_batch
 from .function_context import (
     NOT_RETURNED,
     FunctionCtx,
-    FunctionRules,
     as_many,
     run_forward,
     summed_to,
@@ -22,45 +22,74 @@ from .function_context import (
 )
 
 
-def apply_traced(cls: Any, rules: FunctionRules, args: tuple[Any, ...]) -> Any:
+def apply_traced(cls: Any, rule: UserRule, args: tuple[Any, ...]) -> Any:
     """Call a function whose rule is made of the static methods of the class `cls`."""
-    marks = _Marks()
-    again: list[Any] = []
-    plain = _named(rules.name, rules.forward, partial(_plainly, rules, marks))
-    function: CustomFunction[..., Any] = CustomFunction(plain)
-    function.original = cls  # its methods are private copies, if the class is
-    function.title = f"{rules.name}.apply"
-    again.append(function)
-    batching = rules.vmap if in_a_batch() else None
-    if batching is not None:
-        _check_vmap(rules)
-    if rules.pulls or rules.jvp is None:
-        forward = _named("forward", rules.forward, partial(_forward, rules, marks, again))
-        back = partial(_backward, rules, [*map(_shape_of, args)])
-        backward = _named("backward", rules.backward, back)
-        function.rule = UserRule(forward, backward, batching=batching)
-    else:
-        push = _named("jvp", rules.jvp, partial(_push, rules, marks, again))
-        function.rule = UserRule(pushforward=push, batching=batching)
-    return marks.applied(args, function(*args))
+    if not in_a_batch():
+        rule = rule._replace(batching=None)
+    elif rule.batching is not None:
+        _check_vmap(cls, rule)
+    call = _TracedCall(cls, rule, args)
+    return call.applied(call.function(*args))
 
 
-class _Marks:
-    """The marks of a forward rule: outputs without derivative, and arguments that it stores into.
+def _check_vmap(cls: Any, rule: UserRule) -> None:
+    """Refuse what torch refuses of a class with a `vmap` of its own."""
+    if cls.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an"
+            " overridden vmap staticmethod. Please set generate_vmap_rule=False or delete the"
+            " overridden vmap staticmethod to avoid ambiguity."
+        )
+    if rule.setup is None:
+        raise RuntimeError(
+            f"In order to use {cls.__name__}, which has a vmap staticmethod, in a vmap, it must"
+            " override the setup_context staticmethod."
+        )
 
-    `flat` are the outputs without derivative; `dirty` are the arguments stored into, each with its
-    output; `last` gives for each output the last output that is the same array.
+
+class _TracedCall:
+    """One call of a class: its rule with a context, as rules with residuals and primals.
+
+    The marks of the forward rule: `flat` are the outputs without derivative; `dirty` are the
+    arguments stored into, each with its output; `last` gives for each output the last output that
+    is the same array.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cls: Any, rule: UserRule, args: tuple[Any, ...]) -> None:
+        self.name, self.rule, self.args = cls.__name__, rule, args
         self.flat: list[int] = []
         self.dirty: dict[int, int] = {}
         self.last: list[int] = []
+        function: CustomFunction[..., Any]
+        function = CustomFunction(_named(self.name, rule.forward, self._plain))
+        function.original = cls  # its methods are private copies, if the class is
+        function.title = f"{self.name}.apply"
+        self.function = function
+        if rule.pullback is not None:
+            forward = _named("forward", rule.forward, self._forward)
+            backward = _named("backward", rule.pullback, self._backward)
+            function.rule = UserRule(forward, backward, batching=rule.batching)
+        else:
+            push = _named("jvp", rule.pushforward, self._push)
+            function.rule = UserRule(pushforward=push, batching=rule.batching)
 
-    def run(self, rules: FunctionRules, ctx: FunctionCtx, args: Sequence[Any]) -> Any:
-        """Run the forward rule on copies of the arguments, and note which of them it marks."""
+    def applied(self, output: Any) -> Any:
+        """The outputs of a call as the user has them, and stores into its arguments."""
+        outs = _as_tuple(output)
+        outs = [stop_gradient(x) if k in self.flat else x for k, x in enumerate(outs)]
+        for k, place in self.dirty.items():
+            self.args[k][...] = outs[place]
+            outs[place] = self.args[k]
+        outs = [outs[k] for k in self.last]
+        return tuple(outs) if isinstance(output, tuple) else outs[0]
+
+    def _plain(self, *args: Any) -> Any:
+        return self._marked(_context(args), args)
+
+    def _marked(self, ctx: FunctionCtx, args: Sequence[Any]) -> Any:
+        """The output of the forward rule for copies of the arguments; what it marks is noted."""
         copies = [np.copy(a) if isinstance(a, TracedArray | np.ndarray) else a for a in args]
-        output = run_forward(rules, ctx, copies)
+        output = run_forward(self.rule, ctx, copies)
         outs = _as_tuple(output)
         places = {id(o): k for k, o in enumerate(outs)}
         self.last = [places[id(o)] for o in outs]
@@ -70,18 +99,61 @@ class _Marks:
                     raise RuntimeError(NOT_RETURNED)
                 self.dirty[k] = places[id(x)]
             elif x is not arg and _differ(x, arg):
-                raise unmarked(rules.name)
+                raise unmarked(self.name)
         return output
 
-    def applied(self, args: tuple[Any, ...], output: Any) -> Any:
-        """The outputs of a call as the user has them, and stores into its arguments."""
-        outs = _as_tuple(output)
-        outs = [stop_gradient(x) if k in self.flat else x for k, x in enumerate(outs)]
-        for k, place in self.dirty.items():
-            args[k][...] = outs[place]
-            outs[place] = args[k]
-        outs = [outs[k] for k in self.last]
-        return tuple(outs) if isinstance(output, tuple) else outs[0]
+    def _run(self, ctx: FunctionCtx, args: Sequence[Any]) -> Any:
+        """The output of the forward rule, with the context filled.
+
+        The class is called again by its own rule, so that derivatives of what depends on the
+        output, the second ones of the call itself among them, go by the rule, as in torch.
+        """
+        if self.rule.setup is not None:
+            output = self.function(*args)
+            self.rule.setup(ctx, tuple(args), output)
+            return output
+        plain = self._marked(ctx, args)
+        output = self.function(*args)
+        pairs = list(zip(_as_tuple(plain), _as_tuple(output), strict=True))
+        own = lambda x: next((ruled for original, ruled in pairs if original is x), x)  # noqa: E731 - of this call
+        ctx._saved, ctx._flat = tuple(map(own, ctx._saved)), tuple(map(own, ctx._flat))
+        if ctx._saved_forward is not None:
+            ctx._saved_forward = tuple(map(own, ctx._saved_forward))
+        for name, value in vars(ctx).items():
+            if name not in _PRIVATE:
+                setattr(ctx, name, own(value))
+        return output
+
+    def _forward(self, *args: Any) -> tuple[Any, Any]:
+        """The output, and the context as residuals."""
+        ctx = _context(args)
+        output = self._run(ctx, args)
+        outs = enumerate(_as_tuple(output))
+        self.flat[:] = [k for k, o in outs if any(o is x for x in ctx._flat)]
+        own = {k: v for k, v in vars(ctx).items() if k not in _PRIVATE}
+        return output, (ctx._saved, own)
+
+    def _backward(self, residuals: tuple[Any, Any], bars: Any) -> tuple[Any, ...]:
+        """The gradients, summed over axes that were broadcast, as torch does."""
+        ctx = FunctionCtx()
+        ctx._saved = residuals[0]
+        vars(ctx).update(residuals[1])
+        assert self.rule.pullback is not None, "asked before"
+        gradients = self.rule.pullback(ctx, *_as_tuple(bars))
+        shapes = [*map(_shape_of, self.args)]
+        return tuple(
+            [
+                g if g is None or shape is None else summed_to(g, shape)
+                for g, shape in zip(as_many(self.name, gradients, len(shapes)), shapes, strict=True)
+            ]
+        )
+
+    def _push(self, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+        ctx = _context(primals)
+        output = self._run(ctx, primals)
+        assert self.rule.pushforward is not None, "asked before"
+        with ctx.pushing():
+            return output, self.rule.pushforward(ctx, *tangents)
 
 
 def _differ(copy: Any, array: Any) -> bool:
@@ -91,10 +163,11 @@ def _differ(copy: Any, array: Any) -> bool:
     return not isinstance(copy, np.ndarray) or copy.tobytes() != array.tobytes()
 
 
-def _named(name: str, method: Any, rule: Any) -> Any:
+def _named(name: str, method: Any, rule: Callable[..., Any]) -> Any:
     """A rule under the name, and with the line, of the method that it calls: for messages."""
-    rule.__name__, rule.__code__ = name, getattr(method, "__code__", None)
-    return rule
+    named: Any = partial(rule)
+    named.__name__, named.__code__ = name, getattr(method, "__code__", None)
+    return named
 
 
 def _as_tuple(output: Any) -> tuple[Any, ...]:
@@ -107,101 +180,9 @@ def _context(args: Sequence[Any]) -> FunctionCtx:
     return ctx
 
 
-def _plainly(rules: FunctionRules, marks: _Marks, *args: Any) -> Any:
-    return marks.run(rules, _context(args), args)
-
-
-def _check_vmap(rules: FunctionRules) -> None:
-    """Refuse what torch refuses of a class with a `vmap` of its own."""
-    if rules.generates_vmap:
-        raise RuntimeError(
-            f"You tried to vmap over {rules.name}, but it has both generate_vmap_rule=True and an"
-            " overridden vmap staticmethod. Please set generate_vmap_rule=False or delete the"
-            " overridden vmap staticmethod to avoid ambiguity."
-        )
-    if rules.setup is None:
-        raise RuntimeError(
-            f"In order to use {rules.name}, which has a vmap staticmethod, in a vmap, it must"
-            " override the setup_context staticmethod."
-        )
-
-
-def _run(
-    rules: FunctionRules, marks: _Marks, again: list[Any], ctx: FunctionCtx, args: Sequence[Any]
-) -> Any:
-    """Run the forward rule, which fills the context.
-
-    The class is called `again` by its own rule, so that derivatives of what depends on the output,
-    the second ones of the call itself among them, go by the rule, as in torch.
-    """
-    if rules.setup is not None:
-        output = again[0](*args)
-        rules.setup(ctx, tuple(args), output)
-        return output
-    plain = marks.run(rules, ctx, args)
-    output = again[0](*args)
-    pairs = list(zip(_as_tuple(plain), _as_tuple(output), strict=True))
-    own = lambda x: next((ruled for original, ruled in pairs if original is x), x)  # noqa: E731 - of this call
-    ctx._saved, ctx._flat = tuple(map(own, ctx._saved)), tuple(map(own, ctx._flat))
-    if ctx._saved_forward is not None:
-        ctx._saved_forward = tuple(map(own, ctx._saved_forward))
-    for name, value in vars(ctx).items():
-        if name not in _PRIVATE:
-            setattr(ctx, name, own(value))
-    return output
-
-
-def _forward(rules: FunctionRules, marks: _Marks, again: list[Any], *args: Any) -> tuple[Any, Any]:
-    """The output, and the context as residuals."""
-    ctx = _context(args)
-    output = _run(rules, marks, again, ctx, args)
-    marks.flat[:] = [k for k, o in enumerate(_as_tuple(output)) if any(o is x for x in ctx._flat)]
-    own = {k: v for k, v in vars(ctx).items() if k not in _PRIVATE}
-    return output, (ctx._saved, own)
-
-
 _PRIVATE = frozenset(vars(FunctionCtx()))
-
-
-def _filled(residuals: tuple[Any, Any]) -> FunctionCtx:
-    ctx = FunctionCtx()
-    ctx._saved = residuals[0]
-    vars(ctx).update(residuals[1])
-    return ctx
 
 
 def _shape_of(arg: Any) -> tuple[int, ...] | None:
     """The shape of an array or number; None for anything else, a list of arrays for instance."""
     return np.shape(arg) if isinstance(arg, TracedArray | np.ndarray | np.generic) else None
-
-
-def _backward(
-    rules: FunctionRules,
-    shapes: Sequence[tuple[int, ...] | None],
-    residuals: tuple[Any, Any],
-    bars: Any,
-) -> tuple[Any, ...]:
-    """The gradients, summed over axes that were broadcast, as torch does."""
-    gradients = as_many(
-        rules.name, rules.backward(_filled(residuals), *_as_tuple(bars)), len(shapes)
-    )
-    return tuple(
-        [
-            g if g is None or shape is None else summed_to(g, shape)
-            for g, shape in zip(gradients, shapes, strict=True)
-        ]
-    )
-
-
-def _push(
-    rules: FunctionRules,
-    marks: _Marks,
-    again: list[Any],
-    primals: tuple[Any, ...],
-    tangents: tuple[Any, ...],
-) -> tuple[Any, Any]:
-    ctx = _context(primals)
-    output = _run(rules, marks, again, ctx, primals)
-    assert rules.jvp is not None, "asked before"
-    with ctx.pushing():
-        return output, rules.jvp(ctx, *tangents)

@@ -122,6 +122,11 @@ class BatchingRule:
         return x, axis is not None
 
 
+def batching_rule(call: RuledCall) -> BatchingRule | None:
+    """The user's batching rule for a call; None if the user has none."""
+    return call.rule.batching and BatchingRule(call.rule.batching, call)
+
+
 def with_batching_rules(
     tape: Tape, arrays: list[TracedArray], carries: list[bool], size: int, trace: Recorder
 ) -> tuple[Tape, list[TracedArray], list[bool]]:

@@ -1,7 +1,7 @@
 """Functions with the user's derivative rules: `custom_vjp` and `custom_jvp`, with JAX's protocols.
 
-`UserRule` holds what a user states, whatever the protocol: the two of JAX here, `fdiff.primitive`
-in `primitives.py`, torch's `Function` in `autograd/functions/traced_functions.py`.
+Each protocol has a reader, which makes a `UserRule` of the user's functions: `defvjp`, `defjvp` and
+`defjvps` here, `fdiff.primitive` in `primitives.py`, `rule_of_class` for torch's `Function`.
 
 Outside of a trace, a call of such a function is a plain call of the user's function. In a trace
 that differentiates with respect to its arguments, the rule is traced as well
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from inspect import Signature, signature
 from types import MethodType
-from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 from ...dispatch.arguments import Function
 from ...dispatch.program import OwnsPrograms
@@ -28,29 +28,10 @@ from ...user_lines import printable
 from ..annotations import P, R
 from ..options import check_callable, is_int
 from .rule_construction import call_with_rule
+from .ruled_call import UserRule
 
 F = TypeVar("F", bound=Callable[..., object])
 AT_ONCE = "Write it below the function: `{0}.{1}(...)`."
-
-
-class UserRule(NamedTuple):
-    """The user's rule of a function's derivatives: a pullback, or a pushforward.
-
-    - ``forward(*args) -> (output, residuals)`` keeps what the pullback needs;
-    - ``pullback(*nondiff, residuals, bar) -> cotangents``;
-    - ``pushforward(*nondiff, primals, tangents) -> (output, tangent)``;
-    - ``slopes[k](tangent, output, *primals)``, for each argument, are a pushforward in parts;
-    - ``batching(info, in_dims, *args) -> (output, out_dims)``, if the user has one.
-
-    The other one of pullback and pushforward is the transpose (`transforms/custom_rules.py`). A
-    rule is a tuple, which does not change: only the function's attribute is compared at a call.
-    """
-
-    forward: Function | None = None
-    pullback: Function | None = None
-    pushforward: Function | None = None
-    slopes: tuple[Function | None, ...] = ()
-    batching: Function | None = None
 
 
 class CustomFunction(OwnsPrograms, Generic[P, R]):

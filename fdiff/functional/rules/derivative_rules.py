@@ -18,8 +18,6 @@ from ...errors import TraceError
 from ...interpret import evaluate
 from ...trace import ArgumentSpec, TracedArray, splice
 from ...trace.handler_arguments import resolve
-from ...tracebacks import line_of
-from ...transforms.custom_rules import Site
 from ...transforms.derivative_tapes import bind, choose
 from ...tree import flatten, unflatten
 from .rule_results import RuleResults
@@ -30,14 +28,9 @@ from .ruled_call import Handles, OutputLeaf, RuledCall
 class ForwardRule(RuleTracing):
     """The rule of `custom_jvp`: outputs and output tangents, from primals and tangents."""
 
-    pulls = False
-
     def __init__(self, call: RuledCall, same: dict[tuple[int, int], int], extras: Handles) -> None:
         super().__init__(call, same, extras)
-        slopes = [slope for slope in call.rule.slopes if slope is not None]
-        rule = call.rule.pushforward or (slopes or [call.function.fun])[0]
-        self.site = Site(self.name, line_of(rule))
-        self.check = RuleResults(self.name, rule, "rule")
+        self.check = RuleResults(self.name, call.rule.derivative or call.function.fun, "rule")
 
     def tapes(self) -> RuleTapes:
         call = self.call
@@ -104,7 +97,8 @@ class ReverseRule(RuleTracing):
 
     def __init__(self, call: RuledCall, same: dict[tuple[int, int], int], extras: Handles) -> None:
         super().__init__(call, same, extras)
-        self.site = Site(self.name, line_of(call.rule.pullback))
+        assert call.rule.forward is not None, "a pullback comes with a forward rule"
+        assert call.rule.pullback is not None, "asked before"
         self.check = RuleResults(self.name, call.rule.forward, "forward rule")
         self.checked = RuleResults(self.name, call.rule.pullback, "backward rule")
 

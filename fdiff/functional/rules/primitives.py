@@ -19,7 +19,8 @@ from ...process.forking import late
 from ...trace import TracedArray, apply, current, tracing
 from ...tracebacks import ask, public
 from ..options import check_callable, is_int
-from .custom_derivatives import CustomFunction, UserRule
+from .custom_derivatives import CustomFunction
+from .ruled_call import UserRule
 
 # Few programs need them.
 check_primitive = late("primitive_checks", __package__, "check_primitive")

@@ -18,10 +18,10 @@ from ...transforms.custom_calls import CALL, CallRule, note_calls
 from ...transforms.custom_rules import CustomRule, ValueRule
 from ...transforms.derivative_tapes import choose
 from ...tree import flatten, unflatten
-from .batching_rules import BatchingRule
+from .batching_rules import batching_rule
 from .derivative_rules import ForwardRule, ReverseRule
 from .rule_tracing import FunctionAlone, RuleTapes, RuleTracing, closure_error
-from .ruled_call import Handles, RuledCall, is_active, is_mapped, is_mapped_here
+from .ruled_call import RuledCall, is_active, is_mapped, is_mapped_here
 
 MOST_NESTED = 32  # rules that are traced within each other
 
@@ -60,7 +60,7 @@ def _without_derivative(call: RuledCall) -> object:
 def _entered_alone(call: RuledCall) -> object:
     """Enter a call that is not differentiated before it is batched, by the user's rule."""
     tapes = FunctionAlone(call).tapes()
-    rule = ValueRule(tapes.outs.types, tapes.forward, BatchingRule(call.rule.batching, call))
+    rule = ValueRule(tapes.outs.types, tapes.forward, batching_rule(call))
     return entered(call, rule, tapes)
 
 
@@ -93,15 +93,12 @@ class Construction:
     def traced(self) -> RuleTapes:
         """The tapes of the rules, traced once."""
         extras = [] if self.rule is None else self.tapes.extras
-        tracing = self._tracing(extras)
+        kind = ForwardRule if self.call.rule.pullback is None else ReverseRule
+        tracing = kind(self.call, self.same, extras)
         tapes = tracing.tapes()
         self.guarded |= tracing.guarded
         self._compare(tracing, tapes)
         return tapes
-
-    def _tracing(self, extras: Handles) -> RuleTracing:
-        kind = ForwardRule if self.call.rule.pullback is None else ReverseRule
-        return kind(self.call, self.same, extras)
 
     def _compare(self, tracing: RuleTracing, tapes: RuleTapes) -> None:
         """Refuse a rule whose output differs from the function's; once for each signature."""
@@ -137,13 +134,12 @@ def _constructed(call: RuledCall) -> tuple[CustomRule, RuleTapes]:
         raise TraceError(message(call.function.call, fact, "", current().where()))
     under_way.append(construction)
     try:
-        tracing = construction._tracing([])
         tapes = construction.traced()
         types = tapes.outs.types
-        batching = call.rule.batching and BatchingRule(call.rule.batching, call)
+        batching = batching_rule(call)
         rule = CustomRule(
-            types, call.moving, tracing.site,
-            pulls=tracing.pulls, batching=batching, op=call.function.op,
+            types, call.moving, call.site,
+            pulls=call.rule.pullback is not None, batching=batching, op=call.function.op,
         )  # fmt: skip
         if not construction.met:
             return rule.fill(tapes.forward, tapes.given), tapes

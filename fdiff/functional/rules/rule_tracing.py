@@ -17,8 +17,6 @@ from ...errors import TraceError, message
 from ...tape import Tape
 from ...trace import ArgumentSpec, Recording, Trace, TracedArray, current, record, splice
 from ...trace.handler_arguments import resolve
-from ...tracebacks import line_of
-from ...transforms.custom_rules import Site
 from ...transforms.pipeline import PREPARE, VALUE, derive
 from ...tree import Spec, flatten
 from ...user_lines import Line
@@ -72,7 +70,7 @@ class RuleTapes(NamedTuple):
     """The tapes of the rules of a call.
 
     `forward` and `given` are the tapes of `transforms.custom_rules.CustomRule`, which pulls back if
-    the rule `pulls`. `extras` are values of the surrounding trace.
+    the user's does. `extras` are values of the surrounding trace.
     """
 
     forward: Tape
@@ -88,9 +86,7 @@ class RuleTracing:
     the tapes hold for the present values alone.
     """
 
-    pulls = True
     closes_over_active = False
-    site: Site
     check: RuleResults
 
     def __init__(self, call: RuledCall, same: dict[tuple[int, int], int], extras: Handles) -> None:
@@ -133,7 +129,7 @@ class RuleTracing:
 
     def _error(self, fact: str, way: str) -> TraceError:
         fact = f"the function, or its rule, {fact}"
-        return TraceError(message(self.name, fact, way, self.site.line))
+        return TraceError(message(self.name, fact, way, self.call.site.line))
 
     def stand_for(self, handles: Handles, places: Mapping[int, int]) -> None:
         """Tell which nodes of the trace under way stand for which arguments of the call."""
@@ -149,7 +145,7 @@ class RuleTracing:
         ids = {(id(x.home), x.id) for x in self.extras}
         for x in run.extra:
             if not self.closes_over_active and is_active(x):
-                raise closure_error(self.name, self.site.line)
+                raise closure_error(self.name, self.call.site.line)
             if (id(x.home), x.id) not in ids:
                 self.extras.append(x)
         self.trace.shown |= run.recording.shown
@@ -183,7 +179,6 @@ class FunctionAlone(RuleTracing):
 
     def __init__(self, call: RuledCall) -> None:
         super().__init__(call, {}, [])
-        self.site = Site(self.name, line_of(call.function.fun))
 
     def tapes(self) -> RuleTapes:
         call = self.call

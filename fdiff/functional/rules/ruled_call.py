@@ -1,4 +1,4 @@
-"""One call of a function with the user's rules: its arguments, and the traced ones among them."""
+"""The user's rules, whatever their protocol, and one call of a function that has them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any, NamedTuple, cast
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...dispatch.arguments import Function
 from ...ops.shapes.shaping import traced
 from ...trace import ArgumentSpec, TracedArray, current
 from ...trace.handler_arguments import resolve
+from ...tracebacks import line_of
+from ...transforms.custom_rules import Site
 from ...tree import flatten, unflatten
 
 Handles = Sequence[TracedArray]
@@ -31,6 +34,36 @@ def is_mapped_here(handle: TracedArray) -> bool:
     element.
     """
     return handle.home is current() and handle.home.guards.is_batched_here(handle.id)
+
+
+class UserRule(NamedTuple):
+    """A rule of the user for the derivatives of a function: a pullback, or a pushforward.
+
+    - ``forward(*args) -> (output, residuals)`` keeps what the pullback needs;
+    - ``pullback(*nondiff, residuals, bar) -> cotangents``;
+    - ``pushforward(*nondiff, primals, tangents) -> (output, tangent)``;
+    - ``slopes[k](tangent, output, *primals)``, for each argument, are a pushforward in parts;
+    - ``batching(info, in_dims, *args) -> (output, out_dims)``, if the user has one.
+
+    A `Function` may have both. Its rules share a context, in place of residuals and primals; where
+    ``setup(ctx, args, output)`` fills the context, `forward` is not given it.
+
+    The other one of pullback and pushforward is the transpose (`transforms/custom_rules.py`). A
+    rule is a tuple, which does not change: only the function's attribute is compared at a call.
+    """
+
+    forward: Function | None = None
+    pullback: Function | None = None
+    pushforward: Function | None = None
+    slopes: tuple[Function | None, ...] = ()
+    batching: Function | None = None
+    setup: Function | None = None
+
+    @property
+    def derivative(self) -> Function | None:
+        """The function that errors and lines of the derivative point to."""
+        slope = next((slope for slope in self.slopes if slope is not None), None)
+        return self.pullback or self.pushforward or slope
 
 
 class OutputLeaf(NamedTuple):
@@ -63,7 +96,8 @@ class RuledCall:
 
     def __init__(self, function: Any, args: tuple[object, ...]) -> None:
         self.function = function  # a `custom_derivatives.CustomFunction`
-        self.rule = function.rule  # a `UserRule`; None for a checkpoint
+        self.rule: UserRule = function.rule or UserRule()  # a checkpoint has none
+        self.site = Site(function.call, line_of(self.rule.derivative or function.fun))
         self.nondiff = [args[k] for k in function.nondiff if k < len(args)]
         self.places = [k for k in range(len(args)) if k not in function.nondiff]
         leaves, self.spec = flatten(tuple([args[k] for k in self.places]))
