@@ -43,7 +43,8 @@ def uninterrupted_entry(function: Callable[_P, _Value]) -> Callable[_P, _Value]:
     """The function, at whose entry Python runs no signal handler; it runs at a call in its body.
 
     An exception at the entry comes before any ``try``. The first instruction is told that the
-    function goes on after ``yield from``, where Python looks for no signals.
+    function goes on after ``yield from``, where Python looks for no signals. It looks for them
+    after calls, not after an index: nothing comes between ``defaultdict(call)[key]`` and its end.
     """
     if isinstance(function, FunctionType) and (resume := opmap.get("RESUME")) is not None:
         text = bytearray(function.__code__.co_code)

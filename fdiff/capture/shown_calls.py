@@ -59,11 +59,12 @@ class ShownCall:
     ) -> object:
         if (refuse := refusing.get()) is not None:
             refuse(f"has a side effect, {self._words}")
-        token = showing.set(True)
+        before = showing.get()
         try:
+            showing.set(True)
             return self._shows.show(self._words, call, args, kwargs)
         finally:
-            showing.reset(token)
+            showing.set(before)
 
     @hiding
     def __getattr__(self, name: str) -> object:

@@ -44,8 +44,8 @@ class Trace(Recorder):
         traces = stack.traces
         self._entered.append((sys._getframe(self.depth), get_ident(), traces, len(traces)))
         self.alive = True
+        occupied[self] = None  # first: calls look for traces left open where it is not empty
         traces.append(self)
-        occupied[self] = None
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 import traceback
+import types
 import warnings
 
 import numpy as np
@@ -105,6 +106,47 @@ def lookups(_):
     assert x.grad.requires_grad is y.grad_fn.next_functions[0][0].metadata.get("none", False)
 
 
+class Base:
+    kind = "sum"
+    __name__ = "base"  # which Python keeps elsewhere in other classes
+
+    def total(self, x):
+        return np.sum(x**2)
+
+
+class Asked(Base):
+    """What functions ask for by name, of an object, of its class, by ``super`` and of a module."""
+
+    __slots__ = ("scale",)
+
+    def __init__(self):
+        self.scale, self.shift = 2.0, 1.0
+
+    def total(self, x):
+        for _ in range(50):
+            hasattr(super(), "kind") and hasattr(super(), "nothing")
+        return super().total(x) * self.scale
+
+
+MODULE = types.ModuleType("asked_module")
+MODULE.one = 1.0
+
+
+def attributes(_):
+    """Proxies: `hasattr` drops any AttributeError, and so does `getattr` with a default."""
+    asked = Asked()
+
+    def loss(x):
+        for _ in range(50):
+            all(hasattr(asked, name) for name in ("scale", "shift", "total", "__name__", "nothing"))
+            all(hasattr(Asked, name) for name in ("scale", "kind", "total", "nothing"))
+            all(hasattr(MODULE, name) for name in ("one", "__class__", "nothing"))
+        factor = getattr(MODULE, "one", None)
+        return asked.total(x) * getattr(asked, "shift", None) * getattr(Asked, "none", factor)
+
+    assert fdiff.grad(loss)(X).tolist() == (4 * X).tolist()
+
+
 def primitive(k):
     """An operation of its own, whose tapes are kept weakly."""
     double = fdiff.custom_vjp(lambda x: x * float(k))
@@ -135,7 +177,7 @@ def loops(k):
 
 PROGRAMS = {
     one.__name__: one
-    for one in (first, dropped, jit, cold, profile, backward, lookups, primitive, loops)
+    for one in (first, dropped, jit, cold, profile, backward, lookups, attributes, primitive, loops)
 }
 
 

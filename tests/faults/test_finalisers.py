@@ -23,7 +23,8 @@ from fdiff.process.forking import no_fork
 HERE, PACKAGE = Path(__file__).parent, Path(fdiff.__file__).parent
 X = np.linspace(0.1, 0.9, 5)
 PROGRAMS = (
-    "first", "dropped", "jit", "cold", "profile", "backward", "lookups", "primitive", "loops",
+    "first", "dropped", "jit", "cold", "profile", "backward", "lookups", "attributes", "primitive",
+    "loops",
 )  # fmt: skip
 KINDS = {"Exception": 1500, "TimeoutError": 1500, "AttributeError": 400, "KeyError": 400}
 CALLING = {"WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "WeakMethod", "finalize"}
@@ -165,6 +166,7 @@ def ends_well(*arguments, **environment):
         check=False,
         env=os.environ | environment,
     )
+    print(done.stdout)  # how many signals, for `pytest -rP`
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
 
 

@@ -9,7 +9,9 @@ from faults_support import LONG, SHARD, SHARDS, of_shard
 from interrupted_transforms import TRANSFORMS
 
 HERE = Path(__file__).parent
-NAMES = ("first", "nested", "eager", "jit", "warm", "backward", "modes", "anomalies", "profile")
+NAMES = (
+    "first", "alone", "nested", "eager", "jit", "warm", "backward", "modes", "anomalies", "profile",
+)  # fmt: skip
 CLASSES = (  # of alarms
     "TimeoutError", "RuntimeError", "KeyboardInterrupt", "ValueError", "TypeError", "KeyError",
     "IndexError", "OSError", "AttributeError",
@@ -20,7 +22,7 @@ STEPS = [  # programs, how many events apart exceptions come in all parts togeth
     *[(name, 10) for name in TRANSFORMS],
     *[(",".join(EVERY[k::2]), 150, kind) for kind in CLASSES for k in range(2)],
 ]
-QUICK = "first,eager,jit,backward,modes,anomalies,profile,forks,objects,stores"
+QUICK = "alone,eager,jit,backward,modes,anomalies,profile,forks,objects,stores"
 SWEEPS = (
     [(names, SHARD * step, SHARDS * step, *kind) for names, step, *kind in STEPS]
     if LONG
@@ -37,6 +39,7 @@ LOOPS = (12, "plain", "method", "property", "integer", "super", "data")
 def ends_well(script, *arguments):
     command = [sys.executable, str(HERE / script), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1000, check=False)
+    print(done.stdout)  # how many places, for `pytest -rP`
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
 
 

@@ -55,7 +55,7 @@ def test_programs_of_a_seed(block, monkeypatch):
     assert ran >= 0.6 * BLOCK
 
 
-@pytest.mark.parametrize("block", range(PROGRAMS // BLOCK))
+@pytest.mark.parametrize("block", in_shard(range(PROGRAMS // BLOCK)))
 def test_wide_programs_of_a_seed(block):
     """Constructs of all kinds, of which each program has a few; some look at values."""
     ways = Ways()

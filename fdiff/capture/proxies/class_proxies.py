@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import inspect
 from abc import ABCMeta
+from collections import defaultdict
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Protocol, cast
 
@@ -79,9 +80,16 @@ class _Member:
     __slots__ = ("member",)
     member: Any
 
+    @uninterrupted_entry
     def __get__(self, instance: object, kind: type | None = None) -> object:
-        get = getattr(type(self.member), "__get__", None)
-        return self.member if get is None else get(self.member, instance, kind)
+        return _bound(self.member, instance, kind)[kind]
+
+
+@hiding
+def _bound(member: object, instance: object, kind: type | None) -> dict[type | None, object]:
+    """What to index by the class of an instance, for a member as Python binds it."""
+    get = getattr(type(member), "__get__", None)
+    return {kind: member} if get is None else defaultdict(partial(get, member, instance, kind))
 
 
 class _DataMember(_Member):
@@ -97,8 +105,7 @@ class _DataMember(_Member):
 
 
 class ProxyClassState:
-    """The class of a proxy class, the reads of that class, and the members put into the proxy
-    class.
+    """The class of a proxy class, its reads, and the members put into the proxy class.
 
     `loaded` are the names that are complete: an exception may arrive between `put` and the load.
     """
@@ -180,8 +187,7 @@ class ProxyMeta(type):
 
     @uninterrupted_entry
     def __getattribute__(cls, name: str) -> object:
-        load(cls, name)
-        return super().__getattribute__(name)
+        return _loaded(cls, name)[name]
 
     def __setattr__(cls, name: str, value: object) -> None:
         _note_write(cls, name)
@@ -226,6 +232,13 @@ class ProxyMeta(type):
         return cls if state is None else state.real
 
 
+@hiding
+def _loaded(cls: type, name: str) -> dict[str, object]:
+    """What to index by the name of an attribute of a proxy class."""
+    load(cls, name)
+    return defaultdict(partial(type.__getattribute__, cls, name))
+
+
 def _note_write(cls: type, name: str) -> None:
     state = state_of(cls)
     if state is not None and state.context.running:
@@ -257,11 +270,15 @@ class Super(super):
 
     @uninterrupted_entry
     def __getattribute__(self, name: str) -> object:
-        kind = _of_super(self, "__self_class__")
-        if kind is not None:
-            mro = _mro(kind)
-            _load(mro[mro.index(_of_super(self, "__thisclass__")) + 1 :], name)
-        return _of_super(self, name)
+        return _loaded_above(self, name)[name]
+
+
+@hiding
+def _loaded_above(self: Super, name: str) -> dict[str, object]:
+    if (kind := _of_super(self, "__self_class__")) is not None:
+        mro = _mro(kind)
+        _load(mro[mro.index(_of_super(self, "__thisclass__")) + 1 :], name)
+    return defaultdict(partial(_of_super, self, name))
 
 
 def exception_node(kind: type) -> ClassFamily | None:

@@ -42,9 +42,7 @@ Tuple = tuple[object, ...]
 
 
 class DictContext(ProxyContext, Protocol):
-    """The part of a run that proxies of dicts need: it carries stored items over to the user's
-    dicts.
-    """
+    """The part of a run that proxies of dicts need: it copies stored items to the user's dicts."""
 
     def items(self, items: DictProxy, /) -> None: ...
 
@@ -57,8 +55,7 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
     to the user's dict at once.
 
     The dict may be a cache in which `f` looks its argument up. In a run that asks what `f` does
-    around its argument, a key made from a differentiated value is absent until `f` stores its
-    value.
+    around its argument, a key made from a differentiated value is absent until `f` stores it.
     """
 
     __slots__ = (

@@ -7,7 +7,9 @@ subclass with ``__missing__`` sees the first read of each name and then costs no
 from __future__ import annotations
 
 import builtins
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from types import ModuleType
 from typing import Protocol, cast
 
@@ -123,8 +125,7 @@ class ModuleProxy(ModuleType):
 
     @uninterrupted_entry
     def __getattribute__(self, name: str) -> object:
-        globals_: GlobalsProxy = _globals(self)
-        return globals_[name] if globals_.holds(name) else _computed(self, globals_, name)
+        return _value(self, name, _source(self, name)[name])
 
     def __setattr__(self, name: str, value: object) -> None:
         globals_: GlobalsProxy = _globals(self)
@@ -145,11 +146,21 @@ _globals = vars(ModuleProxy)["_fdiff_globals"].__get__
 _module = vars(ModuleProxy)["_fdiff_module"].__get__
 
 
-def _computed(module: ModuleProxy, globals_: GlobalsProxy, name: str) -> object:
-    """An attribute that is no global: the type of the module has it, or its ``__getattr__``."""
+@hiding
+def _source(module: ModuleProxy, name: str) -> dict[str, object]:
+    """What to index by the name of an attribute; a user's ``__getattr__`` runs in that alone."""
+    globals_: GlobalsProxy = _globals(module)
+    if globals_.holds(name):
+        return globals_
     globals_.table.reads[name] = ABSENT
-    value = getattr(_module(module), name)
-    if globals_.holds(name):  # a lazy import has stored it
+    return defaultdict(partial(getattr, _module(module), name))
+
+
+@hiding
+def _value(module: ModuleProxy, name: str, value: object) -> object:
+    """What is looked up; if it is no global, and so is computed, a proxy of it."""
+    globals_: GlobalsProxy = _globals(module)
+    if globals_.holds(name):  # a lazy import may have stored it meanwhile
         return globals_[name]
     if name.startswith("__"):
         return globals_ if name == "__dict__" else value

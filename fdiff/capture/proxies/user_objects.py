@@ -8,6 +8,7 @@ as well; at the end they become instances of the user's own classes.
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -149,8 +150,8 @@ class UserObjects:
         objects, ready = self.objects, self._ready
 
         @hiding
-        def way(self: object, name: str) -> Callable[[object, str], object]:
-            """The function that looks an attribute up; only it runs the user's code."""
+        def way(self: object, name: str) -> dict[str, object]:
+            """What the name of an attribute looks the attribute up in; only that runs user code."""
             kind = type(self)
             if (kind, name) not in ready:
                 load(kind, name)
@@ -159,14 +160,14 @@ class UserObjects:
                 proxy.fetch(name)
             elif (state := state_of(kind)) is not None and not state.context.running:
                 if become_real(self):
-                    return getattr
+                    return defaultdict(partial(getattr, self, name))
                 if name == "__class__":  # what `isinstance` asks for
-                    return lambda *_: state.real
-            return own_attribute
+                    return {name: state.real}
+            return defaultdict(partial(own_attribute, self, name))
 
         @uninterrupted_entry
         def __getattribute__(self: object, name: str) -> object:  # noqa: N807 - it goes into a class
-            return way(self, name)(self, name)
+            return way(self, name)[name]
 
         def _fdiff_fetch(self: object, name: str) -> None:
             load(type(self), name)
@@ -181,8 +182,7 @@ class UserObjects:
             _fdiff_fetch(self, name)
             super(root[0], self).__delattr__(name)
 
-        hooks = (__getattribute__, __setattr__, __delattr__, _fdiff_fetch)
-        return {hook.__name__: hook for hook in hooks}
+        return {f.__name__: f for f in (__getattribute__, __setattr__, __delattr__, _fdiff_fetch)}
 
     # ------------------------------------------------------------------------------ arguments
 

@@ -128,11 +128,12 @@ def trace_body(
     def recorded() -> Recording:
         trace = Trace(body.call)
         trace.outside_store = (called + "stores into an array made outside.", CARRY)
-        shown = refusing.set(body.refuse_deed)
+        before = refusing.get()
         try:
+            refusing.set(body.refuse_deed)
             return record(outputs, specifications, body.call, trace)
         finally:
-            refusing.reset(shown)
+            refusing.set(before)
 
     recording = recorded()
     if name := outside.changed():

@@ -41,7 +41,7 @@ def note_trips(error: Exception, call: OperatorCall) -> None:
         or not _has_trips(call.variant.traced.tape)
     ):
         return
-    before = budget.set(None)  # a budget cuts loops into segments, which are no loops of the user's
+    before = budget.get()
 
     def inspect() -> None:
         with derived_lines():
@@ -49,13 +49,14 @@ def note_trips(error: Exception, call: OperatorCall) -> None:
             variant.plan.call(inputs, vectors, Inspection(_outputs))
 
     try:
+        budget.set(None)  # a budget cuts loops into segments, which are no loops of the user's
         inspect()
     except _FaultPlace as place:
         explain(error, call.name, call.f, written_line(place.line), in_trips(place.trips))
     except not_foreign(*FAULTS, again=inspect):  # raised by what is not on a tape
         return
     finally:
-        budget.reset(before)
+        budget.set(before)
 
 
 def _has_trips(tape: Tape) -> bool:
