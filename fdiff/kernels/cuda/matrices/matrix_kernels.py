@@ -7,6 +7,7 @@ from math import isqrt
 
 from ....errors import CompileError
 from ...ir.loops import NUMPY, PRODUCTS, Call
+from ...ir.product_sizes import product_sizes
 from ..cuda_program import LibraryCall, Numbers, evaluate
 from ..devices.launch_sizes import Tuning
 from ..kernel_text import KernelTexts
@@ -16,7 +17,6 @@ from .register_matrices import RegisterRoutine, register_routine
 
 _UNEVEN = 9  # rows of a product from which on their number need not be a multiple of four
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_COUNTS = 4  # sizes of a product: stack, rows, terms, columns
 _THREADS = ("status", "grid_thread", "grid_threads")  # last arguments of a routine of matrices
 
 
@@ -34,7 +34,7 @@ def emit_call(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) 
     if not call.is_product:
         _emit_routine(call, texts, numbers, tuning)
         return
-    stack, rows, _, columns = call.sizes[:_COUNTS]
+    stack, rows, _, columns = product_sizes(call).counts
     if PRODUCTS[call.name]:
         lines = [_product(call, "grid_thread, grid_threads")]
         blocks = f"max(1, min({tuning.entry_blocks}, ({stack} * {rows} * {columns} + 255) // 256))"
@@ -58,7 +58,7 @@ def emit_call(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) 
 def terms_of(call: Call, numbers: Numbers) -> int:
     """How many terms the sums of a product have in all."""
     terms = 1
-    for count in call.sizes[:_COUNTS]:
+    for count in product_sizes(call).counts:
         terms *= evaluate(count, numbers)
     return terms
 
@@ -69,17 +69,18 @@ def _has_fours(call: Call, numbers: Numbers) -> bool:
     There have to be four; the last four overlap those before, unless all are a multiple of four,
     so that few of many rows are computed twice.
     """
-    if not numbers.keys() >= set(_NAME.findall(call.sizes[1])):
+    count = product_sizes(call).counts[1]
+    if not numbers.keys() >= set(_NAME.findall(count)):
         return False  # rows of a tile, the last of which has fewer
-    rows = evaluate(call.sizes[1], numbers)
+    rows = evaluate(count, numbers)
     return rows >= 4 and (rows % 4 == 0 or rows >= _UNEVEN)
 
 
 def _product(call: Call, team: str, *, fours: bool = False) -> str:
     """The line that computes a product, by the threads of a team."""
-    *counts, step_a, lead_a, step_b, lead_b, step_c, lead_c, flip_a, flip_b = call.sizes
+    counts, ((step_a, lead_a), (step_b, lead_b), result), (flip_a, flip_b) = product_sizes(call)
     strides_a, strides_b = _strides(lead_a, flip_a), _strides(lead_b, flip_b)
-    sizes = (*counts, step_a, *strides_a, step_b, *strides_b, step_c, lead_c)
+    sizes = (*counts, step_a, *strides_a, step_b, *strides_b, *result)
     masked = [str(PRODUCTS[call.name])] if PRODUCTS[call.name] else []
     helper = "masked_product" if masked else "product_by_fours" if fours else "product"
     return f"{helper}({', '.join((_operands(call), *sizes, *masked, team))})"

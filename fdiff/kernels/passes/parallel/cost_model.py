@@ -1,4 +1,4 @@
-"""A cost model of loops, which decides whether threads share them.
+"""A cost model of loops; by it `kernel_source.py: GeneratedKernel` decides what threads share.
 
 Fitted to kernels on one core (EPYC Turin) with data in the cache: nanoseconds an entry, measured
 and predicted: a chain of five functions 2.8 2.7, Rosenbrock's gradient 0.2 0.4, Lennard-Jones
@@ -26,14 +26,21 @@ from ...ir.loops import (
     nests_and_calls,
 )
 from ...ir.operation_costs import SLOW, flops_of
+from ...ir.product_sizes import product_sizes
 from ...kernel_source import Work
 
-# ns: an addition, a function, an entry loaded or stored, one at an index, a term of a product
-_FLOP, _CALLED, _MOVED, _PICKED, _TERM = 0.008, 0.45, 0.04, 0.4, 0.03
-_ALONE, _LOOP, _LONG_CALL, _LONG_CALLED = 0.5, 2.0, 8.0, 2.0  # in long programs; see there
-# In a trip, where they wait for each other: an operation on numbers, a function of them.
-_WAITING, _WAITING_CALLED = 0.1, 4.0
-_COUNTS = 4  # sizes of a matrix product, whose product is the number of terms
+# Prices in nanoseconds.
+_FLOP = 0.008  # an addition of an entry
+_CALLED = 0.45  # an elementary function of an entry
+_MOVED = 0.04  # an entry loaded or stored
+_PICKED = 0.4  # an entry at an index that is found at run time
+_TERM = 0.03  # a term of a matrix product
+_ALONE = 0.5  # an operation on numbers in a long program (`in_long_program`)
+_LOOP = 2.0  # the start of a loop there
+_LONG_CALL = 8.0  # the start of a loop with an elementary function there
+_LONG_CALLED = 2.0  # an elementary function of an entry there
+_WAITING = 0.1  # an addition of numbers in a trip, which wait for each other
+_WAITING_CALLED = 4.0  # an elementary function of numbers in a trip
 # ns of routines other than products for each matrix, as multiples of products of its size and the
 # number of columns. Fitted to matrices of 2 to 256 rows on one core (EPYC Turin, OpenBLAS):
 # measured times are 0.6 to 2.4 of the predicted ones (``python -m benchmarks.explain --routines``),
@@ -63,7 +70,7 @@ def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
         elif isinstance(part, ControlItem):
             out += [_each_trip(part, w) for item in _inside(part) for w in _in_trip(item)]
         elif part.is_product:
-            counts = (d.replace(f"({END} - {BEGIN})", rows) for d in part.sizes[:_COUNTS])
+            counts = (d.replace(f"({END} - {BEGIN})", rows) for d in product_sizes(part).counts)
             out.append(Work(tuple(counts), _TERM))
     return tuple(out)
 

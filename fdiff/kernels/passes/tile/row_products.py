@@ -26,8 +26,7 @@ from ...ir.loops import (
     StatementKind,
     Temporary,
 )
-
-_COUNTS = 4  # sizes of a product: stack, rows, summed axis, columns; strides come after
+from ...ir.product_sizes import ProductSizes, product_sizes
 
 
 def operands_of(call: Call) -> list[tuple[str, StatementKind]]:
@@ -56,22 +55,21 @@ def role_of_rows(call: Call, axis: str, shapes: Mapping[str, Dims]) -> RowRole |
     if not call.is_product:
         return None
     counts = [shapes.get(b, ()).count(axis) for b in call.buffers]
-    own = re.compile(rf"\b{axis}\b")
-    inside = [k for k, text in enumerate(call.sizes[:_COUNTS]) if own.search(text)]
-    if len(inside) != 1 or len(own.findall(call.sizes[inside[0]])) != 1:
+    own, sizes = re.compile(rf"\b{axis}\b"), product_sizes(call)
+    inside = [k for k, text in enumerate(sizes.counts) if own.search(text)]
+    if len(inside) != 1 or len(own.findall(sizes.counts[inside[0]])) != 1:
         return None
     (k,) = inside
-    before, many, others = call.sizes[k].partition(f"{axis} * ")
-    if call.sizes[k] != axis and (before or not many):
+    before, many, others = sizes.counts[k].partition(f"{axis} * ")
+    if sizes.counts[k] != axis and (before or not many):
         return None
     if counts != ([1, 1, 1], [1, 0, 1], [1, 1, 0], [0, 1, 1])[k]:
         return None
     steps: list[str] = []
     places: list[str] = []
     for operand, has in enumerate(counts):
-        step = times(_step(call, operand, k), others or ONE) if has else ""
-        strides = call.sizes[_COUNTS + 2 * operand : _COUNTS + 2 * operand + 2]
-        first = not any(own.search(text) for text in strides)
+        step = times(_step(sizes, operand, k), others or ONE) if has else ""
+        first = not any(own.search(text) for text in sizes.strides[operand])
         steps.append(step)
         places.append("" if not has else "first" if first else "last" if step == ONE else "within")
     if "within" in places:
@@ -79,10 +77,10 @@ def role_of_rows(call: Call, axis: str, shapes: Mapping[str, Dims]) -> RowRole |
     return RowRole(k == 2, (steps[0], steps[1], steps[2]), (places[0], places[1], places[2]))
 
 
-def _step(call: Call, operand: int, k: int) -> str:
+def _step(sizes: ProductSizes, operand: int, k: int) -> str:
     """The stride of an operand along the stack, the rows, the summed axis or the columns."""
-    stack, lead = call.sizes[_COUNTS + 2 * operand : _COUNTS + 2 * operand + 2]
-    flips = (*call.sizes[_COUNTS + 2 * len(call.buffers) :], "0")
+    stack, lead = sizes.strides[operand]
+    flips = (*sizes.flips, "0")
     axes = ((1, 2), (2, 3), (1, 3))[operand]  # its rows and its columns, among those four
     outer = axes[int(flips[operand])]
     return stack if k == 0 else lead if k == outer else ONE
@@ -94,16 +92,14 @@ def product_of_tile(call: Call, axis: str, role: RowRole, tile_local: Collection
     Memory that is `tile_local` holds these rows only; in other memory they begin at the rows of the
     tile.
     """
-    own = re.compile(rf"\b{axis}\b")
-    sizes = [own.sub(f"({END} - {BEGIN})", text) for text in call.sizes[:_COUNTS]]
+    own, whole = re.compile(rf"\b{axis}\b"), product_sizes(call)
+    sizes = [own.sub(f"({END} - {BEGIN})", text) for text in whole.counts]
     begins: list[str] = []
-    for k, name in enumerate(call.buffers):
-        steps = call.sizes[_COUNTS + 2 * k : _COUNTS + 2 * k + 2]
+    for k, (name, steps) in enumerate(zip(call.buffers, whole.strides, strict=True)):
         sizes += [own.sub(BLOCK, text) for text in steps] if name in tile_local else steps
-        whole = role.steps[k] and name not in tile_local
-        begins.append(times(BEGIN, role.steps[k]) if whole else "")
-    sizes += call.sizes[_COUNTS + 2 * len(call.buffers) :]
-    return replace(call, sizes=tuple(sizes), begins=tuple(begins))
+        outside = role.steps[k] and name not in tile_local
+        begins.append(times(BEGIN, role.steps[k]) if outside else "")
+    return replace(call, sizes=(*sizes, *whole.flips), begins=tuple(begins))
 
 
 def accumulated_product(call: Call, like: Temporary) -> tuple[Call, Nest, Nest]:
