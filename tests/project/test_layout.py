@@ -446,8 +446,10 @@ def test_rows_of_ops_can_be_read():
 MAKERS = {
     "comparison",
     "elementwise",
+    "flat_op",
     "linear",
     "multilinear",
+    "opaque_op",
     "reduction",
     "slope_op",
     "special",

@@ -14,11 +14,11 @@ from functools import lru_cache
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...facets import LayoutRule, Lowering, Rules, Structure
+from ...facets import LayoutRule, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import UFUNC_METHODS, ZERO, Primitive, Sample, register
+from ...primitive import UFUNC_METHODS, ZERO, Primitive, Sample
 from ...trace import TracedArray, apply, implements
-from ..entrywise.families import all_mapped, linear, refuse
+from ..entrywise.families import all_mapped, flat_op, linear, opaque_op, refuse
 from ..entrywise.kink_marks import marked
 from ..entrywise.sample_domains import positive, real, unit
 from ..shapes.shaping import normal_axis, traced
@@ -88,12 +88,10 @@ def _map_scan(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *,
     return [apply(recurrence if len(args) == 2 else cumprod, *all_mapped(args, mapped, size), axis=axis + 1, reverse=reverse)]
 
 
-cumprod = register(
-    Primitive(
-        "cumprod", "opaque", Rules(_same, _scan(np.cumprod), _cumprod_jvp, _cumprod_vjp, _map_scan), Structure(layout=LayoutRule("first")),
-        Lowering(KernelRule(Kind.CUMPROD)), samples=tuple(Sample(lambda rng: (positive(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
-    )
-)  # fmt: skip
+_FIRST = Structure(layout=LayoutRule("first"))
+_RISING = [Sample(lambda rng: (positive(rng, (3, 4)),), p) for p in _SCAN_SAMPLES]
+_PROD = Lowering(KernelRule(Kind.CUMPROD))
+cumprod = opaque_op("cumprod", _same, _scan(np.cumprod), _cumprod_jvp, _cumprod_vjp, _map_scan, *_RISING, structure=_FIRST, lowering=_PROD)
 
 
 def _run_recurrence(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
@@ -124,27 +122,21 @@ def _recurrence_vjp(
     return [b_bar * _previous(outs[0], axis, reverse, 0.0), b_bar]
 
 
+_RUN = Lowering(KernelRule(Kind.RECURRENCE))
+_TERMS = [Sample(lambda rng: (unit(rng, (3, 4)), real(rng, (3, 4))), p) for p in _SCAN_SAMPLES]
 # s[i] = a[i] * s[i-1] + b[i], from s[-1] = 0: the derivative of a cumulative product, exact where entries are zero.
-recurrence = register(
-    Primitive(
-        "recurrence", "opaque", Rules(_same, _run_recurrence, _recurrence_jvp, _recurrence_vjp, _map_scan),
-        lowering=Lowering(KernelRule(Kind.RECURRENCE)),
-        samples=tuple(Sample(lambda rng: (unit(rng, (3, 4)), real(rng, (3, 4))), p) for p in _SCAN_SAMPLES),
-    )
-)  # fmt: skip
+recurrence = opaque_op("recurrence", _same, _run_recurrence, _recurrence_jvp, _recurrence_vjp, _map_scan, *_TERMS, lowering=_RUN)
 
+
+def _cummax_batch(args: Sequence[TracedArray], mapped: object, size: int, *, axis: int, reverse: bool) -> list[object]:
+    return [apply(cummax, args[0], axis=axis + 1, reverse=reverse)]
+
+
+_highest = _scan(lambda x, axis, dtype: np.maximum.accumulate(x, axis=axis))
+_MAX = Lowering(KernelRule(Kind.CUMMAX))
+_INTEGERS = [Sample(lambda rng: (rng.integers(-9, 9, (3, 4)),), p) for p in _SCAN_SAMPLES]
 # The cumulative maximum as an op has no derivative: `maximum.accumulate` gathers entries at positions found with it.
-cummax = register(
-    Primitive(
-        "cummax", "opaque",
-        Rules(
-            _same, _scan(lambda x, axis, dtype: np.maximum.accumulate(x, axis=axis)), lambda *_, **__: [ZERO], lambda *_, **__: [ZERO],
-            lambda args, mapped, size, *, axis, reverse: [apply(cummax, args[0], axis=axis + 1, reverse=reverse)], flat=True,
-        ),
-        Structure(layout=LayoutRule("first")), Lowering(KernelRule(Kind.CUMMAX)),
-        samples=tuple(Sample(lambda rng: (rng.integers(-9, 9, (3, 4)),), p) for p in _SCAN_SAMPLES),
-    )
-)  # fmt: skip
+cummax = flat_op("cummax", _same, _highest, _cummax_batch, *_INTEGERS, structure=_FIRST, lowering=_MAX)
 
 # --- NumPy's functions -------------------------------------------------------------------------
 

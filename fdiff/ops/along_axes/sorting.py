@@ -11,11 +11,10 @@ from collections.abc import Iterable, Sequence
 import fdiff.intact_numpy as np
 
 from ...arraytype import INT, ArrayType
-from ...facets import Rules
-from ...primitive import ZERO, Primitive, Sample, register
+from ...primitive import Sample
 from ...trace import TracedArray, apply, implements
 from ...trace.array_links import memory_axes
-from ..entrywise.families import all_mapped
+from ..entrywise.families import all_mapped, flat_op
 from ..entrywise.kink_marks import marked
 from ..entrywise.sample_domains import real
 from ..shapes.shaping import normal_axis, traced, with_axes
@@ -23,10 +22,6 @@ from ..shapes.take_functions import take_along_axis
 from .reductions import as_scalar
 
 # --- permutations that sort ---------------------------------------------------------------------
-
-
-def _flat_rules(*_: object, **__: object) -> list[object]:
-    return [ZERO]
 
 
 def _indices_like(x: ArrayType, **_: object) -> tuple[ArrayType, ...]:
@@ -46,29 +41,24 @@ def _argsort(x: np.ndarray, *, axis: int, kind: str) -> np.ndarray:
     return np.argsort(x, axis=axis, kind=kind)
 
 
-argsort = register(
-    Primitive(
-        "argsort", "opaque",
-        Rules(
-            _indices_like, _argsort, _flat_rules, _flat_rules,
-            lambda args, mapped, size, *, axis, kind: [apply(argsort, args[0], axis=axis + 1, kind=kind)], flat=True,
-        ),
-        samples=tuple(
-            Sample(lambda rng: (real(rng, (3, 4)),), {"axis": axis, "kind": kind})
-            for axis, kind in ((0, "stable"), (1, "quicksort"))
-        ),
-    )
-)  # fmt: skip
-argpartition = register(
-    Primitive(
-        "argpartition", "opaque",
-        Rules(
-            _indices_like, lambda x, *, axis, kth: np.argpartition(x, kth, axis=axis), _flat_rules, _flat_rules,
-            lambda args, mapped, size, *, axis, kth: [apply(argpartition, args[0], axis=axis + 1, kth=kth)], flat=True,
-        ),
-        samples=(Sample(lambda rng: (real(rng, (3, 4)),), {"axis": 1, "kth": (1, 2)}),),
-    )
-)  # fmt: skip
+def _argsort_batch(args: Sequence[TracedArray], mapped: object, size: int, *, axis: int, kind: str) -> list[object]:
+    return [apply(argsort, args[0], axis=axis + 1, kind=kind)]
+
+
+_ORDERS = [Sample(lambda rng: (real(rng, (3, 4)),), {"axis": a, "kind": kind}) for a, kind in ((0, "stable"), (1, "quicksort"))]
+argsort = flat_op("argsort", _indices_like, _argsort, _argsort_batch, *_ORDERS)
+
+
+def _argpartition(x: np.ndarray, *, axis: int, kth: object) -> np.ndarray:
+    return np.argpartition(x, kth, axis=axis)
+
+
+def _argpartition_batch(args: Sequence[TracedArray], mapped: object, size: int, *, axis: int, kth: object) -> list[object]:
+    return [apply(argpartition, args[0], axis=axis + 1, kth=kth)]
+
+
+_ROWS = Sample(lambda rng: (real(rng, (3, 4)),), {"axis": 1, "kth": (1, 2)})
+argpartition = flat_op("argpartition", _indices_like, _argpartition, _argpartition_batch, _ROWS)
 
 
 def _found(a: ArrayType, v: ArrayType, *, side: str) -> tuple[ArrayType, ...]:
@@ -91,13 +81,9 @@ def _find_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return np.sort(real(rng, (2, 5)), axis=1), real(rng, (2, 3))
 
 
+_SIDES = [Sample(_find_sample, {"side": side}) for side in ("left", "right")]
 # searchsorted(a, v)[b, i] is the position of v[b, i] in the sorted row a[b].
-searchsorted = register(
-    Primitive(
-        "searchsorted", "opaque", Rules(_found, _find, _flat_rules, lambda *_, **__: [ZERO, ZERO], _find_batch, flat=True),
-        samples=(Sample(_find_sample, {"side": "left"}), Sample(_find_sample, {"side": "right"})),
-    )
-)  # fmt: skip
+searchsorted = flat_op("searchsorted", _found, _find, _find_batch, *_SIDES)
 
 # --- sort and its relatives ---------------------------------------------------------------------
 

@@ -283,6 +283,30 @@ def align(args: Sequence[TracedArray], mapped: Sequence[bool]) -> list[TracedArr
     ]
 
 
+def opaque_op(
+    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], jvp: Rule, vjp: Rule, batch: Rule, *samples: Sample,
+    structure: Structure = PLAIN, lowering: Lowering = BY_REFERENCE, flat: bool = False,
+) -> Primitive:  # fmt: skip
+    """An op of no family, which states all of its rules."""
+    rules = Rules(infer, evaluate, jvp, vjp, batch, flat=flat)
+    return register(Primitive(name, "opaque", rules, structure, lowering, samples))
+
+
+def flat_op(
+    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], batch: Rule, *samples: Sample,
+    structure: Structure = PLAIN, lowering: Lowering = BY_REFERENCE,
+) -> Primitive:  # fmt: skip
+    """An op that carries no derivative, such as the order of numbers."""
+
+    def jvp(dots: object, args: object, outs: Sequence[object], **_: object) -> list[object]:
+        return [ZERO] * len(outs)
+
+    def vjp(bars: object, args: Sequence[object], outs: object, **_: object) -> list[object]:
+        return [ZERO] * len(args)
+
+    return opaque_op(name, infer, evaluate, jvp, vjp, batch, *samples, structure=structure, lowering=lowering, flat=True)
+
+
 def linear(
     name: str,
     infer: Callable[..., tuple[ArrayType, ...]],

@@ -12,16 +12,14 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, broadcast
-from ...facets import Lowering, Rules
 from ...kernel_rule import KernelRule, Kind, Routine
-from ...primitive import ZERO, Primitive, Sample, register
+from ...primitive import ZERO, Sample
 from ...trace import TracedArray, apply
 from ..entrywise.families import add_up, stretch, unbroadcast
 from .matrix_ops import solve
 from .stacked_matrices import (
     Args,
     Bars,
-    align_stacks,
     mt,
     positive_definite_matrices,
     same_type,
@@ -81,14 +79,10 @@ def _low_bar_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [unbroadcast(low_bar, low.shape), unbroadcast(low @ middle, bar.shape)]
 
 
-cholesky_bar = register(
-    Primitive(
-        "cholesky_bar", "opaque",
-        Rules(
-            lambda low, bar: (ArrayType(broadcast(low.shape, bar.shape), low.dtype),), _low_bar, _low_bar_jvp, _low_bar_vjp,
-            lambda args, mapped, size: [apply(cholesky_bar, *align_stacks(args, mapped, (2, 2)))],
-        ),
-        lowering=Lowering(KernelRule(Kind.ROUTINE, routine=Routine("cholesky_bar", broadcast=True, inline=4))),
-        samples=(Sample(lambda rng: (np.linalg.cholesky(*positive_definite_matrices(rng)), rng.normal(size=(2, 3, 3)))),),
-    )
-)  # fmt: skip
+def _low_bar_type(low: ArrayType, bar: ArrayType) -> tuple[ArrayType, ...]:
+    return (ArrayType(broadcast(low.shape, bar.shape), low.dtype),)
+
+
+_FACTORS = Sample(lambda rng: (np.linalg.cholesky(*positive_definite_matrices(rng)), rng.normal(size=(2, 3, 3))))
+_BAR = KernelRule(Kind.ROUTINE, routine=Routine("cholesky_bar", broadcast=True, inline=4))
+cholesky_bar = stacked_op("cholesky_bar", _low_bar_type, _low_bar, _low_bar_jvp, _low_bar_vjp, _FACTORS, kernel=_BAR)

@@ -23,10 +23,9 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType, real_dtype
-from ...facets import Rules
-from ...primitive import ZERO, Primitive, Sample, register
+from ...primitive import ZERO, Sample
 from ...trace import TracedArray, apply, apply_many, guarded_value
-from ..entrywise.families import add_up
+from ..entrywise.families import add_up, flat_op
 from .matrix_ops import solve
 from .stacked_matrices import (
     Args,
@@ -213,18 +212,17 @@ def _all_real(a: np.ndarray, *, kept: int) -> np.ndarray:
     return np.all(np.imag(np.linalg.eigvals(a)) == 0, axis=tuple(range(kept, a.ndim - 1)))
 
 
+def _real_type(a: ArrayType, *, kept: int) -> tuple[ArrayType, ...]:
+    return (ArrayType(a.shape[:kept], BOOL),)
+
+
+def _real_batch(args: Args, mapped: object, size: int, *, kept: int) -> list[object]:
+    return [apply(real_spectrum, args[0], kept=kept + 1)]
+
+
+_SPECTRA = [Sample(well_separated_matrices(2, 3, 3), {"kept": 1}), Sample(normal_matrices(4, 3, 3), {"kept": 0})]
 # Whether all eigenvalues are real, over all but the first `kept` axes; the dtypes of NumPy's results depend on it.
-real_spectrum = register(
-    Primitive(
-        "real_spectrum", "opaque",
-        Rules(
-            lambda a, *, kept: (ArrayType(a.shape[:kept], BOOL),), _all_real, lambda dots, args, outs, *, kept: [ZERO],
-            lambda bars, args, outs, *, kept: [ZERO], lambda args, mapped, size, *, kept: [apply(real_spectrum, args[0], kept=kept + 1)],
-            flat=True,
-        ),
-        samples=(Sample(well_separated_matrices(2, 3, 3), {"kept": 1}), Sample(normal_matrices(4, 3, 3), {"kept": 0})),
-    )
-)  # fmt: skip
+real_spectrum = flat_op("real_spectrum", _real_type, _all_real, _real_batch, *_SPECTRA)
 
 
 def has_real_spectrum(a: TracedArray) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType, broadcast
-from ...facets import Lowering, Rules
+from ...facets import Rules
 from ...kernel_rule import KernelRule, Kind, Routine
 from ...primitive import PRIMITIVES, ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, current
@@ -21,7 +21,6 @@ from ..entrywise.families import add_up, stretch, unbroadcast
 from .stacked_matrices import (
     Args,
     Bars,
-    align_stacks,
     inverse_jvp,
     inverse_vjp,
     mt,
@@ -30,6 +29,10 @@ from .stacked_matrices import (
     solved_type,
     stacked_op,
 )
+
+
+def _systems(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    return *regular_matrices(3)(rng), rng.normal(size=(2, 3, 2))
 
 
 def _solve_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
@@ -44,17 +47,8 @@ def _solve_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [unbroadcast(a_bar, args[0].shape), unbroadcast(b_bar, args[1].shape)]
 
 
-solve = register(
-    Primitive(
-        "solve", "opaque",
-        Rules(
-            solved_type, np.linalg.solve, _solve_jvp, _solve_vjp,
-            lambda args, mapped, size: [apply(solve, *align_stacks(args, mapped, (2, 2)))],
-        ),
-        lowering=Lowering(KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True, inline=4))),
-        samples=(Sample(lambda rng: (*regular_matrices(3)(rng), rng.normal(size=(2, 3, 2)))),),
-    )
-)  # fmt: skip
+_SOLVE = KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True, inline=4))
+solve = stacked_op("solve", solved_type, np.linalg.solve, _solve_jvp, _solve_vjp, Sample(_systems), kernel=_SOLVE)
 
 
 def _scalar_each(a: ArrayType) -> tuple[ArrayType, ...]:
@@ -142,6 +136,14 @@ def _minors(a: np.ndarray, *dots: np.ndarray) -> np.ndarray:
     return (out if a.dtype.kind == "c" else out.real).astype(a.dtype)
 
 
+def _minors_type(a: ArrayType, *dots: ArrayType) -> tuple[ArrayType, ...]:
+    return (ArrayType(broadcast(a.shape, *(d.shape for d in dots)), a.dtype),)
+
+
+def _minors_sample(count: int) -> Sample:
+    return Sample(lambda rng: tuple(rng.normal(size=(count + 1, 2, 3, 3))))
+
+
 def _minors_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
     a, *rest = args
     terms = [ZERO if d is ZERO else apply(minors, a, *rest[:k], d, *rest[k + 1 :]) for k, d in enumerate(dots[1:])]
@@ -156,18 +158,7 @@ def _minors_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [unbroadcast(bar, arg.shape) for bar, arg in zip(whole, args, strict=True)]
 
 
-minors = register(
-    Primitive(
-        "minors", "opaque",
-        Rules(
-            lambda a, *dots: (ArrayType(broadcast(a.shape, *(d.shape for d in dots)), a.dtype),), _minors, _minors_jvp, _minors_vjp,
-            lambda args, mapped, size: [apply(minors, *align_stacks(args, mapped, (2,) * len(args)))],
-        ),
-        samples=tuple(
-            Sample(lambda rng, count=count: tuple(rng.normal(size=(count + 1, 2, 3, 3)))) for count in (1, 2)
-        ),
-    )
-)  # fmt: skip
+minors = stacked_op("minors", _minors_type, _minors, _minors_jvp, _minors_vjp, _minors_sample(1), _minors_sample(2))
 cofactor = stacked_op(
     "cofactor", same_type, cofactors, lambda dots, args, outs: [apply(minors, args[0], dots[0])],
     lambda bars, args, outs: [apply(minors, args[0], bars[0])],

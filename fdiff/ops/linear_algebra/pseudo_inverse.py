@@ -12,10 +12,9 @@ from collections.abc import Sequence
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, real_dtype
-from ...facets import Rules
-from ...primitive import ZERO, Primitive, Sample, register
+from ...primitive import ZERO, Sample
 from ...trace import TracedArray, apply, apply_many
-from ..entrywise.families import add_up, all_mapped
+from ..entrywise.families import add_up, all_mapped, opaque_op
 from .eigenvalues import hermitian_of_triangle
 from .singular_values import matrix_cotangent, matrix_tangent, svdvals_jvp, svdvals_vjp
 from .stacked_matrices import (
@@ -60,16 +59,15 @@ def _stein_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [r_bar @ mt(x @ n), r_bar, mt(p @ x) @ r_bar]
 
 
-stein = register(
-    Primitive(
-        "stein", "opaque",
-        Rules(
-            lambda p, r, n: (r,), _stein, _stein_jvp, _stein_vjp,
-            lambda args, mapped, size: [apply(stein, *all_mapped(args, mapped, size))],
-        ),
-        samples=(Sample(lambda rng: (0.2 * rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 4)), 0.2 * rng.normal(size=(2, 4, 4)))),),
-    )
-)  # fmt: skip
+def _stein_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
+    return [apply(stein, *all_mapped(args, mapped, size))]
+
+
+def _stein_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    return 0.2 * rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 4)), 0.2 * rng.normal(size=(2, 4, 4))
+
+
+stein = opaque_op("stein", lambda p, r, n: (r,), _stein, _stein_jvp, _stein_vjp, _stein_batch, Sample(_stein_sample))
 
 
 def rcond_truncates(rcond: object, a: TracedArray) -> bool:
@@ -124,6 +122,10 @@ def _pinv_type(a: ArrayType, rcond: ArrayType, **_: object) -> tuple[ArrayType, 
     return (ArrayType((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype),)
 
 
+def _pinv(a: np.ndarray, rcond: np.ndarray, *, hermitian: bool, truncates: bool) -> np.ndarray:
+    return np.linalg.pinv(a, rcond, hermitian)
+
+
 def _pinv_jvp(dots: Bars, args: Args, outs: Args, *, hermitian: bool, truncates: bool) -> list[object]:
     if dots[0] is ZERO:
         return [ZERO]
@@ -153,16 +155,11 @@ def _pinv_sample(shape: tuple[int, ...], rcond: float, **params: bool) -> Sample
 
 
 # No derivative in `rcond`, which decides the singular values that count.
-pinv = register(
-    Primitive(
-        "pinv", "opaque",
-        Rules(_pinv_type, lambda a, rcond, *, hermitian, truncates: np.linalg.pinv(a, rcond, hermitian), _pinv_jvp, _pinv_vjp, _pinv_batch),
-        samples=(
-            _pinv_sample((2, 4, 3), 1e-12), _pinv_sample((2, 3), 1e-12), _pinv_sample((3, 3), 1e-12, hermitian=True),
-            _pinv_sample((4, 3), 0.5, truncates=True),
-        ),
-    )
-)  # fmt: skip
+_PINVS = [
+    _pinv_sample((2, 4, 3), 1e-12), _pinv_sample((2, 3), 1e-12), _pinv_sample((3, 3), 1e-12, hermitian=True),
+    _pinv_sample((4, 3), 0.5, truncates=True),
+]
+pinv = opaque_op("pinv", _pinv_type, _pinv, _pinv_jvp, _pinv_vjp, _pinv_batch, *_PINVS)
 
 
 def _lstsq_type(a: ArrayType, b: ArrayType, *, rcond: float) -> tuple[ArrayType, ...]:
@@ -211,16 +208,12 @@ def _lstsq_batch(args: Args, mapped: Sequence[bool], size: int, *, rcond: float)
     return apply_many(lstsq_, *all_mapped(args, mapped, size), rcond=rcond)
 
 
-lstsq_ = register(
-    Primitive(
-        "lstsq", "opaque", Rules(_lstsq_type, _lstsq, _lstsq_jvp, _lstsq_vjp, _lstsq_batch),
-        samples=(
-            Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(4, 2))), {"rcond": 1e-14}),
-            Sample(lambda rng: (rng.normal(size=(2, 3)), rng.normal(size=(2, 2))), {"rcond": -1.0}),
-            Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(4, 2))), {"rcond": 0.5}),
-        ),
-    )
-)  # fmt: skip
+def _lstsq_sample(rows: int, rcond: float) -> Sample:
+    return Sample(lambda rng: (rng.normal(size=(rows, 3)), rng.normal(size=(rows, 2))), {"rcond": rcond})
+
+
+_FITS = [_lstsq_sample(4, 1e-14), _lstsq_sample(2, -1.0), _lstsq_sample(4, 0.5)]
+lstsq_ = opaque_op("lstsq", _lstsq_type, _lstsq, _lstsq_jvp, _lstsq_vjp, _lstsq_batch, *_FITS)
 
 
 def _inverted(a: np.ndarray) -> np.ndarray:

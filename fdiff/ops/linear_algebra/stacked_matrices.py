@@ -95,11 +95,12 @@ def stacked_op(
     name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], jvp: Callable[..., Sequence[object]],
     vjp: Callable[..., Sequence[object]] | None, *samples: Sample, kernel: KernelRule | None = None, flat: bool = False,
 ) -> Primitive:  # fmt: skip
-    """An op of one stack of matrices, with static parameters; a batch is a stack with one more leading axis."""
+    """An op of stacks of matrices, with static parameters; a batch is a stack with one more leading axis."""
 
-    def batch(args: Args, mapped: object, size: int, **params: object) -> Sequence[object]:
-        many = len(infer(args[0].type, **params)) > 1
-        return apply_many(primitive, args[0], **params) if many else [apply(primitive, args[0], **params)]
+    def batch(args: Args, mapped: Sequence[bool], size: int, **params: object) -> Sequence[object]:
+        stacks = args if len(args) == 1 else align_stacks(args, mapped, (2,) * len(args))
+        many = len(infer(*[a.type for a in stacks], **params)) > 1
+        return apply_many(primitive, *stacks, **params) if many else [apply(primitive, *stacks, **params)]
 
     primitive = Primitive(name, "opaque", Rules(infer, evaluate, jvp, vjp, batch, flat=flat), lowering=Lowering(kernel), samples=samples)
     return register(primitive)

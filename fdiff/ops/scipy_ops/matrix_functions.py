@@ -17,16 +17,14 @@ from fdiff.intact_scipy import linalg as sl
 
 from ...arraytype import ArrayType, broadcast
 from ...errors import UnsupportedError
-from ...facets import Lowering, Rules
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import ZERO, Primitive, Sample, register
+from ...primitive import ZERO, Primitive, Sample
 from ...trace import TracedArray, apply
 from ..entrywise.elementwise import stop
 from ..entrywise.families import add_up, stretch, unbroadcast
 from ..linear_algebra.stacked_matrices import (
     Args,
     Bars,
-    align_stacks,
     mt,
     same_type,
     solved_type,
@@ -112,16 +110,7 @@ def _sylvester_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return left, right, rng.normal(size=(2, 3, 2))
 
 
-sylvester = register(
-    Primitive(
-        "solve_sylvester", "opaque",
-        Rules(
-            _sylvester_type, _sylvester, _sylvester_jvp, _sylvester_vjp,
-            lambda args, mapped, size: [apply(sylvester, *align_stacks(args, mapped, (2, 2, 2)))],
-        ),
-        samples=(Sample(_sylvester_sample),),
-    )
-)  # fmt: skip
+sylvester = stacked_op("solve_sylvester", _sylvester_type, _sylvester, _sylvester_jvp, _sylvester_vjp, Sample(_sylvester_sample))
 
 # --- triangular systems -----------------------------------------------------------------------
 
@@ -158,19 +147,9 @@ def _system(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return rng.normal(size=(2, 3, 3)) + 3.0 * np.eye(3), rng.normal(size=(2, 3, 2))
 
 
-triangular = register(
-    Primitive(
-        "solve_triangular", "opaque",
-        Rules(
-            solved_type, _triangular, _triangular_jvp, _triangular_vjp,
-            lambda args, mapped, size, **params: [apply(triangular, *align_stacks(args, mapped, (2, 2)), **params)],
-        ),
-        lowering=Lowering(KernelRule(Kind.TRIANGULAR_SYSTEM)),
-        samples=tuple(
-            Sample(_system, {"lower": lower, "trans": trans, "unit": unit}) for lower, trans, unit in product((True, False), repeat=3)
-        ),
-    )
-)  # fmt: skip
+_HOW = [{"lower": lower, "trans": trans, "unit": unit} for lower, trans, unit in product((True, False), repeat=3)]
+_TRIANGLES, _SYSTEM = [Sample(_system, how) for how in _HOW], KernelRule(Kind.TRIANGULAR_SYSTEM)
+triangular = stacked_op("solve_triangular", solved_type, _triangular, _triangular_jvp, _triangular_vjp, *_TRIANGLES, kernel=_SYSTEM)
 
 # --- LU: packed factors, pivots, and the permutation with its inverse -------------------------
 
@@ -273,13 +252,4 @@ def _band(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return ab, rng.normal(size=(2, 5, 2))
 
 
-banded = register(
-    Primitive(
-        "solve_banded", "opaque",
-        Rules(
-            solved_type, _banded, _banded_jvp, _banded_vjp,
-            lambda args, mapped, size, **params: [apply(banded, *align_stacks(args, mapped, (2, 2)), **params)],
-        ),
-        samples=(Sample(_band, {"low": 1, "up": 2}),),
-    )
-)  # fmt: skip
+banded = stacked_op("solve_banded", solved_type, _banded, _banded_jvp, _banded_vjp, Sample(_band, {"low": 1, "up": 2}))

@@ -14,10 +14,11 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import INT, ArrayType
 from ...errors import TraceError
-from ...facets import Lowering, Rules
-from ...primitive import PRIMITIVES, ZERO, Primitive, Sample, register
+from ...facets import Lowering
+from ...primitive import PRIMITIVES, Sample
 from ...trace import TracedArray, apply, constant_value, current
 from ...trace.array_links import ViewLink
+from ..entrywise.families import flat_op
 from .gather_scatter import gather
 from .shaping import transpose_call
 
@@ -42,18 +43,13 @@ def _spelled(start: TracedArray, *, size: int, count: int, step: int) -> object:
     return np.expand_dims(first, -1) + step * np.arange(count)
 
 
+def _batch(args: Sequence[TracedArray], *_: object, **params: object) -> list[object]:
+    return [apply(window_indices, args[0], **params)]
+
+
+_STARTS = Sample(lambda rng: (rng.integers(0, 4, (2, 3)),), {"size": 8, "count": 3, "step": 2})
 # window_indices(i)[..., k] = i + step * k, all of them from 0 to size - 1.
-window_indices = register(
-    Primitive(
-        "window_indices", "opaque",
-        Rules(
-            _infer, _positions, lambda *_, **__: [ZERO], lambda *_, **__: [ZERO],
-            lambda args, *_, **params: [apply(window_indices, args[0], **params)], flat=True,
-        ),
-        lowering=Lowering(spelled=_spelled),
-        samples=(Sample(lambda rng: (rng.integers(0, 4, (2, 3)),), {"size": 8, "count": 3, "step": 2}),),
-    )
-)  # fmt: skip
+window_indices = flat_op("window_indices", _infer, _positions, _batch, _STARTS, lowering=Lowering(spelled=_spelled))
 
 
 def windows(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray, list[object]]:

@@ -17,11 +17,10 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
 from fdiff.intact_scipy import sparse_linalg as spl
 
-from ....facets import Rules
 from ....foreign_errors import not_foreign
-from ....primitive import ZERO, Primitive, register
+from ....primitive import ZERO
 from ....trace import apply
-from ...entrywise.families import add_up
+from ...entrywise.families import add_up, opaque_op
 from ...linear_algebra.stacked_matrices import Args, Bars
 from .sparse_ops import Shape, batched, matrix_samples, product, product_type, sampled
 
@@ -107,8 +106,4 @@ def _batch(args: Args, mapped: Sequence[bool], size: int, *, blocks: int, **para
 
 AS_SPLU: dict[str, Any] = {"singular": "error", "blocks": 1}
 AS_SPSOLVE: dict[str, Any] = {"singular": "nan", "blocks": 1}
-solve = register(
-    Primitive(
-        "sparse_solve", "opaque", Rules(product_type, _solve, solve_jvp, solve_vjp, _batch), samples=matrix_samples(square=True, **AS_SPLU),
-    )
-)
+solve = opaque_op("sparse_solve", product_type, _solve, solve_jvp, solve_vjp, _batch, *matrix_samples(square=True, **AS_SPLU))
