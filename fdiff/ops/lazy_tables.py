@@ -10,7 +10,6 @@ under a name are imported when a function of that module is called that no table
 from __future__ import annotations
 
 from functools import partial
-from types import ModuleType
 
 from ..primitive import LAZY_TABLES
 from ..process.forking import imported, no_fork
@@ -50,8 +49,3 @@ def _import_tables(names: tuple[str, ...]) -> None:
 
 for _module, _names in MODULES.items():
     LAZY_TABLES[_module] = partial(_import_tables, _names)
-
-
-def scipy_special() -> ModuleType:
-    """`scipy.special`, for the functions of `math` that NumPy lacks; imported when one is first called."""
-    return imported("scipy.special")

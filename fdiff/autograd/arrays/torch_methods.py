@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any
 
 import fdiff.intact_numpy as np
+from fdiff import intact_scipy
 
 from ...errors import DeviceError, failure
 from ...foreign_errors import noting
 from ...hooks import hooks
 from ...ops.entrywise.composite_functions import stop_gradient
-from ...ops.lazy_tables import scipy_special
 from ...trace import TracedArray
 from ...trace.trace_stack import stack
 from ..calls.recording import record
@@ -83,7 +83,7 @@ def _relu(x: Any) -> Any:
 
 
 def _sigmoid(x: Any) -> Any:
-    return scipy_special().expit(x)
+    return intact_scipy.special.expit(x)
 
 
 def _to(x: Any, *args: Any, **kwargs: Any) -> Any:

@@ -284,8 +284,8 @@ def align(args: Sequence[TracedArray], mapped: Sequence[bool]) -> list[TracedArr
 
 
 def opaque_op(
-    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], jvp: Rule, vjp: Rule, batch: Rule, *samples: Sample,
-    structure: Structure = PLAIN, lowering: Lowering = BY_REFERENCE, flat: bool = False,
+    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], jvp: Rule, vjp: Rule, batch: Rule,
+    *samples: Sample, structure: Structure = PLAIN, lowering: Lowering = BY_REFERENCE, flat: bool = False,
 ) -> Primitive:  # fmt: skip
     """An op of no family, which states all of its rules."""
     rules = Rules(infer, evaluate, jvp, vjp, batch, flat=flat)

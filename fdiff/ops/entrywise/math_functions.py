@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Iterable
 
 import fdiff.intact_numpy as np
+from fdiff import intact_scipy
 
 from ...foreign_errors import wraps
 from ...trace import TracedArray, current, guarded_value, record, replaces
 from ...trace.exception_context import inside_try
 from ...trace.local_arrays import TracedLocalArray, holds_traced
-from ..lazy_tables import scipy_special
 from ..python_builtins import number
 
 
@@ -104,7 +104,7 @@ def _special(name: str) -> Callable[..., object]:
     """A function of `math` that NumPy lacks and `scipy.special` has."""
 
     def call(*args: object) -> object:
-        return getattr(scipy_special(), name)(*args)
+        return getattr(intact_scipy.special, name)(*args)
 
     return call
 
