@@ -234,8 +234,36 @@ class enable_grad(_BareMode):  # noqa: N801 - as in torch
         _switch(enabled=True)
 
 
+class SetMode(GradientMode):
+    """A function that changes a setting; also a context that restores it, and a decorator."""
+
+    def __init__(self, *, on: bool) -> None:
+        super().__init__()
+        self.mode = on
+        self._first: dict[str, Any] | None = self._current()
+        self._enter()
+
+    def _current(self) -> dict[str, Any]:
+        """The setting as it is now."""
+        raise NotImplementedError
+
+    def _before(self) -> dict[str, Any]:
+        first, self._first = self._first, None
+        return self._current() if first is None else first
+
+    def _again(self) -> Callable[[], GradientMode]:
+        return functools.partial(cast("Callable[[bool], GradientMode]", type(self)), self.mode)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        if self._first is not None:  # a decorator sets nothing where it stands
+            for name, value in self._first.items():
+                setattr(state, name, value)
+            self._first = None
+        return super().__call__(function)
+
+
 @public_class
-class set_grad_enabled(GradientMode):  # noqa: N801 - as in torch
+class set_grad_enabled(SetMode):  # noqa: N801 - as in torch
     """Function, context and decorator that turns recording on or off.
 
     The call sets the mode. As a context, it restores the mode at the end.
@@ -264,28 +292,14 @@ class set_grad_enabled(GradientMode):  # noqa: N801 - as in torch
     """
 
     def __init__(self, mode: bool) -> None:  # noqa: FBT001 - as in torch
-        super().__init__()
         way = "Write set_grad_enabled(bool(mode))."
-        self.mode = flag(mode, "the mode", "fdiff.autograd.set_grad_enabled", way)
-        self._first: dict[str, Any] | None = _now()
-        _switch(enabled=self.mode)
+        super().__init__(on=flag(mode, "the mode", "fdiff.autograd.set_grad_enabled", way))
 
-    def _before(self) -> dict[str, Any]:
-        first, self._first = self._first, None
-        return _now() if first is None else first
+    def _current(self) -> dict[str, Any]:
+        return _now()
 
     def _enter(self) -> None:
         _switch(enabled=self.mode)
-
-    def _again(self) -> Callable[[], GradientMode]:
-        return functools.partial(set_grad_enabled, self.mode)
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        if self._first is not None:  # a decorator sets nothing where it stands
-            for name, value in self._first.items():
-                setattr(state, name, value)
-            self._first = None
-        return super().__call__(function)
 
     def __repr__(self) -> str:
         return f"fdiff.autograd.set_grad_enabled(mode={self.mode})"

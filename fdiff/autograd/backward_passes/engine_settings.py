@@ -2,53 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from typing import ClassVar, ParamSpec, TypeVar, cast
+from typing import ClassVar
 
-from ...errors import InputError, failure, flag
-from ...foreign_errors import wraps
-from ..argument_checks import require_function
+from ...errors import flag
+from ..modes import SetMode
 from ..thread_state import state
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-class EngineSetting:
-    """A function that changes a setting; also a context that restores it at the end, and a
-    decorator.
-    """
+class EngineSetting(SetMode):
+    """A function that changes a setting of the engine."""
 
     setting: ClassVar[str]  # of `thread_state.state`
 
-    def __init__(self, *, on: bool) -> None:
-        self._on = on
-        self._before: bool = getattr(state, self.setting)
-        setattr(state, self.setting, on)
+    def _current(self) -> dict[str, bool]:
+        return {self.setting: getattr(state, self.setting)}
 
-    def __enter__(self) -> None:
-        pass  # it was set when this was made, as in torch
-
-    def __exit__(self, *error: object) -> None:
-        setattr(state, self.setting, self._before)
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """The function, each call of which runs with this setting."""
-        setattr(state, self.setting, self._before)  # a decorator sets nothing where it stands
-        name, on = f"{type(self).__name__}()", self._on
-        make = cast("Callable[[bool], EngineSetting]", type(self))
-        require_function(function, "what is decorated", name)
-        if not inspect.isroutine(function) or inspect.iscoroutinefunction(function):
-            fact = "a class, or an asynchronous function, was decorated."
-            raise failure(InputError, name, fact, "Write `with` inside the function.")
-
-        @wraps(function)
-        def call(*args: P.args, **keywords: P.kwargs) -> R:
-            with make(on):
-                return function(*args, **keywords)
-
-        return call
+    def _enter(self) -> None:
+        setattr(state, self.setting, self.mode)
 
 
 class set_multithreading_enabled(EngineSetting):  # noqa: N801 - as in torch
