@@ -22,7 +22,7 @@ from .compilers import compiler_of, seconds_of
 from .executable import Executable
 from .ir.graph_of_tape import kernel_graph, nodes_of_operations
 from .kernel_source import TimedItem
-from .llvm.time_stamps import has_clock
+from .llvm.processor_words import has_clock
 from .passes.fusion_report import FusionReport, fusion_report
 from .source_cache import select_source
 

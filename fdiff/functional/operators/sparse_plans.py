@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from ...device_arrays import CPU
 from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run
 from ...dispatch.variant import Traced
 from ...errors import DeviceError, DtypeError, InputError, failure
+from ...pictures.matrices import spy_plot
+from ...pictures.picture import Picture
 from ...process.forking import no_fork
 from ...tape import Tape, prune
 from ...trace import TracedArray
@@ -22,7 +25,6 @@ from ...transforms.terms.declared_patterns import with_declared_calls
 from ...transforms.terms.entry_places import entry_places
 from ...transforms.terms.sparse_tapes import Asked, SparseBlock
 from ...tree import unflatten
-from ..pattern_arrays import PATTERNS
 from .block_results import block_type
 from .structured_steps import StructuredSteps
 
@@ -213,3 +215,49 @@ def _attributes(block: SparseBlock, kind: type) -> dict[str, object]:
         array.has_sorted_indices = True
     array.has_canonical_format = True
     return vars(array)
+
+
+# --- patterns, which Jupyter shows as a picture ---------------------------------------------------
+
+
+class _Shown:
+    """Methods of a pattern beyond those that SciPy's array has."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture of the pattern to a file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to; its suffix is ``.svg``.
+
+        Raises
+        ------
+        InputError
+            If the suffix is another one.
+        """
+        _picture(self).save(path)
+
+    def _repr_html_(self) -> str:
+        return _picture(self)._repr_html_()
+
+
+class CsrPattern(_Shown, sp.csr_array):
+    """Where entries are, by rows."""
+
+
+class CscPattern(_Shown, sp.csc_array):
+    """Where entries are, by columns."""
+
+
+class CooPattern(_Shown, sp.coo_array):
+    """Where entries are, as a list of places."""
+
+
+PATTERNS = {"csr": CsrPattern, "csc": CscPattern, "coo": CooPattern}
+
+
+def _picture(pattern: Any) -> Picture:
+    places = pattern.tocoo()
+    rows, columns = places.coords
+    return spy_plot(rows, columns, places.shape, "pattern")

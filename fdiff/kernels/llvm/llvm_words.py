@@ -13,8 +13,8 @@ from llvmlite import ir
 
 from ..ir.word_table import DTYPES, Word, word_of
 from ..runtime import maths, scalar
-from . import atomics, float_flag_words, time_stamps
 from . import instructions as do
+from . import processor_words
 from .arithmetic import UnknownWordError
 from .function_builder import FunctionBuilder, declare, parameters_of
 from .instructions import Formula
@@ -142,15 +142,15 @@ _INSTRUCTIONS: dict[str, Formula] = {
     "rt.offset": do.offset,
     "rt.address": do.address,
     "rt.stack": do.stack_words,
-    "rt.atomic_load": atomics.load,
-    "rt.atomic_exchange": atomics.exchange,
-    "rt.atomic_add": atomics.add,
-    "rt.compare_exchange": atomics.compare_exchange,
-    "rt.pause": atomics.pause,
-    "rt.flags": float_flag_words.flags,
-    "rt.clear_flags": float_flag_words.clear_flags,
-    "rt.raise_flag": float_flag_words.raise_flag,
-    "rt.ticks": time_stamps.ticks,
+    "rt.atomic_load": processor_words.atomic_load,
+    "rt.atomic_exchange": processor_words.atomic_exchange,
+    "rt.atomic_add": processor_words.atomic_add,
+    "rt.compare_exchange": processor_words.compare_exchange,
+    "rt.pause": processor_words.pause,
+    "rt.flags": processor_words.flags,
+    "rt.clear_flags": processor_words.clear_flags,
+    "rt.raise_flag": processor_words.raise_flag,
+    "rt.ticks": processor_words.ticks,
     "rt.keep_scalar": do.opaque,
     "rt.call": do.call,
     "rt.double": do.double,

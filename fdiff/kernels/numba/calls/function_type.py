@@ -7,19 +7,21 @@ text of that layout is compiled by Numba like a function of the user's.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple, Protocol, cast
 
 import numba
 import numpy as np
 from numba import types
-from numba.core.errors import TypingError
+from numba.core import event
+from numba.core.caching import NullCache
+from numba.core.errors import NumbaWarning, TypingError
 from numba.extending import NativeValue, models, register_model, unbox
 from numba.np.numpy_support import as_dtype
 
-from ....errors import FdiffError
-from . import caller_cache, intrinsics
+from ....errors import FdiffError, warn
+from . import intrinsics
 from .call_layout import ArrayArgument, CallLayout, NumberArgument, Result, Tree
 from .call_text import (
     NOT_IN_ORDER,
@@ -29,11 +31,11 @@ from .call_text import (
     call_text,
     names_of,
 )
+from .intrinsics import HeldObject, objects_of
 from .pending_errors import putting_aside
 from .records import RecordCaller
 
 _numbers = count(1)
-caller_cache.watch()
 
 
 class Calls(NamedTuple):
@@ -230,3 +232,45 @@ def _compiled(calls: Calls, out: OutArrays | None, plain: frozenset[int]) -> Any
         space[name] = intrinsics.HeldObject(putting_aside(getattr(calls, name)))
     exec(compile(text, file, "exec"), space)
     return space["make"]()
+
+
+# --- callers that Numba is to keep on disk --------------------------------------------------------
+
+
+class _CallerCache(event.Listener):
+    """Switches the cache of a function off whose code calls a kernel, and warns.
+
+    Machine code with the addresses of records is good in this process alone. Numba would not keep
+    it either, and says that it "uses dynamic globals". Its event of a compiled function comes just
+    before it would write the file. (For `numba.cfunc` there is none, and its own words remain.)
+    """
+
+    def on_start(self, event: object) -> None:
+        pass
+
+    def on_end(self, event: Any) -> None:
+        dispatcher, args = event.data["dispatcher"], tuple(event.data["args"])
+        if isinstance(getattr(dispatcher, "_cache", None), NullCache | None):
+            return
+        compiled = dispatcher.overloads.get(args)  # there is none where compiling failed
+        names = dict.fromkeys(_called(compiled.library)) if compiled is not None else {}
+        if not names:
+            return
+        dispatcher._cache = NullCache()
+        code = dispatcher.py_func.__code__
+        fact = f"Numba does not keep {dispatcher.py_func.__name__} on disk (cache=True): it calls"
+        fact += f" {', '.join(names)}, whose kernels have addresses in this process."
+        way = "Leave cache=True out there; fdiff keeps the kernels themselves on disk."
+        warn(f"njit: {fact} {way}", NumbaWarning, (code.co_filename, code.co_firstlineno))
+
+
+def _called(library: Any) -> Iterator[str]:
+    """The derivatives that machine code calls, itself or in functions that it was linked with."""
+    for held in objects_of(library):
+        if isinstance(held, HeldObject) and isinstance(held.value, RecordCaller):
+            yield held.value.records.name
+    for linked in library._linking_libraries:
+        yield from _called(linked)
+
+
+event.register("numba:compile", _CallerCache())
