@@ -13,7 +13,7 @@ from fdiff.interpret import Interpreter, evaluate
 from fdiff.primitive import PRIMITIVES, ZERO, Zero, load_tables, register
 from fdiff.tape import INPUT, ITEM, Builder, Node, Tape, prune, rebuild, verify
 from fdiff.trace.template import fragment
-from fdiff.transforms.dependence import depends
+from fdiff.transforms.activity import depends
 from fdiff.transforms.derivative_tapes import unit_seeds
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp

@@ -25,7 +25,20 @@ if TYPE_CHECKING:
     from .c_signature import CParameter, CSignature, CStatus
     from .clocked_kernels import ClockedKernel, clocked_kernel
     from .codegen.source_generation import text_after
-    from .compiler import (
+    from .compiler_choice import check_compiler, compiler_of
+    from .cost_forecast import Fusion, KernelForecast, fusion_of, kernel_forecast
+    from .cuda.cuda_compiler import compile_cuda
+    from .cuda.cuda_compiler import launches_of as cuda_launches
+    from .cuda.cuda_compiler import missing as missing_on_cuda
+    from .cuda.cuda_compiler import text_of as cuda_text
+    from .cuda.devices.adapter import fault_in_words as cuda_fault
+    from .cuda.devices.adapter import simulated as cuda_simulated
+    from .cuda.devices.cuda_executable import CudaExecutable
+    from .cuda.devices.device import CudaDevice
+    from .cuda.devices.device import device as cuda_device
+    from .executable import BareKernel, CallParts, Executable
+    from .fault_report import facts
+    from .kernel_lookup import (
         CacheInfo,
         cache_clear,
         cache_info,
@@ -42,19 +55,6 @@ if TYPE_CHECKING:
         supported,
         workspace,
     )
-    from .compilers import check_compiler, compiler_of
-    from .cost_forecast import Fusion, KernelForecast, fusion_of, kernel_forecast
-    from .cuda.cuda_compiler import compile_cuda
-    from .cuda.cuda_compiler import launches_of as cuda_launches
-    from .cuda.cuda_compiler import missing as missing_on_cuda
-    from .cuda.cuda_compiler import text_of as cuda_text
-    from .cuda.devices.adapter import fault_in_words as cuda_fault
-    from .cuda.devices.adapter import simulated as cuda_simulated
-    from .cuda.devices.cuda_executable import CudaExecutable
-    from .cuda.devices.device import CudaDevice
-    from .cuda.devices.device import device as cuda_device
-    from .executable import BareKernel, CallParts, Executable
-    from .installation_state import facts
     from .kernel_sequences import (
         FIXED,
         WORKSPACE,
@@ -193,13 +193,13 @@ _NAMES = {
     "c_signature": "CParameter CSignature CStatus",
     "clocked_kernels": "ClockedKernel clocked_kernel",
     "codegen.source_generation": "text_after",
-    "compilers": "check_compiler compiler_of",
+    "compiler_choice": "check_compiler compiler_of",
     "cost_forecast": "Fusion KernelForecast fusion_of kernel_forecast",
     "cuda.cuda_compiler": "compile_cuda",
     "cuda.devices.cuda_executable": "CudaExecutable",
     "cuda.devices.device": "CudaDevice",
     "executable": "BareKernel CallParts Executable",
-    "installation_state": "facts",
+    "fault_report": "facts",
     "kernel_sequences": (
         "FIXED Place SequencedCopy SequencedKernel WORKSPACE buffer_bytes kernel_sequence"
     ),
@@ -236,7 +236,7 @@ _HOMES = {name: (home, name) for home, names in _NAMES.items() for name in names
 def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
-    home, own = _HOMES.get(name, ("compiler", name))
+    home, own = _HOMES.get(name, ("kernel_lookup", name))
     with no_fork, collector_paused():
         if f"{__name__}.{home}" not in sys.modules:
             check_room()  # imports that fail for lack of it say nothing of memory

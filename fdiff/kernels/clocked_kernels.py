@@ -18,7 +18,7 @@ import fdiff.intact_numpy as np
 from ..process.observation import PROFILER, span
 from ..tape import Tape
 from . import on_demand
-from .compilers import compiler_of, seconds_of
+from .compiler_choice import compiler_of, seconds_of
 from .executable import Executable
 from .ir.graph_of_tape import kernel_graph, nodes_of_operations
 from .kernel_source import TimedItem

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from ..tape import Tape
 from . import disk_cache
-from .compiler import kernel_in_memory, predict_seconds, workspace
-from .compilers import compiler_of
+from .compiler_choice import compiler_of
 from .ir.graph_of_tape import kernel_graph, nodes_of_operations
+from .kernel_lookup import kernel_in_memory, predict_seconds, workspace
 from .passes.fusion_report import FusionReport, fusion_report, moved_bytes
 from .source_cache import (
     place_of_source,

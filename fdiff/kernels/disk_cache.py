@@ -28,7 +28,7 @@ import fdiff.intact_numpy as np
 from ..errors import warn
 from ..foreign_errors import Suppressed, environment_value
 from ..process.forking import no_fork
-from .compilers import LLVM, described
+from .compiler_choice import LLVM, described
 from .file_owners import trusted
 from .loaded_code import digest
 

@@ -7,7 +7,7 @@ import re
 from importlib.metadata import PackageNotFoundError, requires, version
 
 from . import on_demand
-from .compilers import LLVM, NUMBA, check_compiler, numba_compiler
+from .compiler_choice import LLVM, NUMBA, check_compiler, numba_compiler
 
 PACKAGE = "numba-fdiff"  # what the package is called where it is installed from
 _PROBE = 'def probe(x: "f8") -> "f8":\n    y = x + x\n    return y\n'

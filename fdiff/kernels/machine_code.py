@@ -24,8 +24,8 @@ from ..process.observation import CACHE, COMPILE, mark, span
 from ..process.room import give_back
 from ..process.turns import TurnLock
 from . import disk_cache
-from .compilers import LLVM, NUMBA, numba_compiler
-from .executable import Executable as Executable  # noqa: PLC0414 - for `compiler`, on demand
+from .compiler_choice import LLVM, NUMBA, numba_compiler
+from .executable import Executable as Executable  # noqa: PLC0414 - for `kernel_lookup`
 from .executable import Kernel, release_workspaces
 from .kernel_source import (
     KernelSource,

@@ -5,7 +5,7 @@
 - `source_generation` loads all passes and the code generator. A kernel whose text is on disk needs
   none of them.
 
-Numba has its own place, `compilers.numba_compiler`, since `machine_code` asks for it.
+Numba has its own place, `compiler_choice.numba_compiler`, since `machine_code` asks for it.
 
 All other imports in `kernels` are at the top of a file, apart from single modules of the standard
 library or of a dependency. What others ask of `kernels` is loaded on demand by its `__init__`.

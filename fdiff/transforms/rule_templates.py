@@ -24,8 +24,8 @@ from ..trace.operation_cache import MOST, SMALL, Op, constants_among
 from ..trace.template import Template
 from ..user_lines import Line
 from .apply_rules import Bar, pull, push, widen
+from .resized_templates import Sizes, resizable, resized
 from .simplify import Simplifier, SimplifyingTrace, simplify, spliceable
-from .template_sizes import Sizes, resizable, resized
 
 Ints = tuple[int, ...]
 Traced = Sequence[TracedArray]
@@ -136,7 +136,7 @@ class RuleTemplates:
     What is asked of the rule ends with a size if it is `sized`. A template is made when a rule has
     been met often enough to pay for it, as with kernels (`dispatch/tiers/tiered_execution.py`).
     `known` are the templates for types as they are, `general` those for all sizes
-    (`template_sizes.py`), with the sizes they were made for.
+    (`resized_templates.py`), with the sizes they were made for.
     """
 
     def __init__(self, rule: Rule, *, sized: bool = False) -> None:

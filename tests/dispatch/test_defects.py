@@ -12,7 +12,7 @@ import fdiff
 from fdiff import errors, kernels
 from fdiff.dispatch.tiers import break_even, compiler_defects
 from fdiff.errors import CompileError, DefectWarning
-from fdiff.kernels import bytecode, compiler, machine_code
+from fdiff.kernels import bytecode, kernel_lookup, machine_code
 from fdiff.kernels.bytecode import execution
 from fdiff.kernels.codegen import source_generation
 from fdiff.kernels.ir import graph_of_tape
@@ -39,8 +39,8 @@ def unreadable(text, parse=llvm.parse_assembly):
 
 # Every stage that a kernel goes through, where it is looked up, and what may happen there.
 STAGES = {
-    "what there are kernels for": (compiler, "supported", broken),
-    "kernel graph": (compiler, "kernel_graph", broken),
+    "what there are kernels for": (kernel_lookup, "supported", broken),
+    "kernel graph": (kernel_lookup, "kernel_graph", broken),
     "passes": (source_generation, "lower_graph", broken),
     "a value in a loop": (loop_body.Body, "value", broken),
     "emission": (source_generation, "emit", broken),
@@ -102,7 +102,9 @@ def soon(monkeypatch):
     """A kernel is worth it after a millisecond, whatever it costs."""
 
     def free(tape, layouts):
-        return 0.0 * compiler.predict_seconds(tape, layouts)  # which makes its text, or fails to
+        return 0.0 * kernel_lookup.predict_seconds(
+            tape, layouts
+        )  # which makes its text, or fails to
 
     for name in ("LOOK_SECONDS", "WRITE_SECONDS", "START_SECONDS"):
         monkeypatch.setattr(break_even, name, 0.0)
@@ -180,7 +182,7 @@ def test_the_fixed_tier_asks_for_kernels(stage, monkeypatch):
 
 def test_only_one_layout_fails(monkeypatch):
     """What is known of strided arguments says nothing about plain ones."""
-    real = compiler.compile
+    real = kernel_lookup.compile
 
     def compile_plain(tape, layouts, compiler):
         return real(tape, layouts, compiler) if "A" not in layouts else broken()
@@ -263,4 +265,4 @@ def test_a_report_is_never_endless():
 def test_the_words_of_errors_are_in_one_module():
     assert issubclass(CompileError, errors.FdiffError)
     assert issubclass(DefectWarning, UserWarning)
-    assert graph_of_tape.supported is compiler.supported
+    assert graph_of_tape.supported is kernel_lookup.supported

@@ -5,7 +5,7 @@ import pytest
 
 import fdiff
 from fdiff.errors import StrictError
-from fdiff.transforms.dependence import depends
+from fdiff.transforms.activity import depends
 from fdiff.transforms.linearity import Degree, Dependence
 
 RNG = np.random.default_rng(11)

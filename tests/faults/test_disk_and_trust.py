@@ -24,7 +24,7 @@ from faults_support import LONG
 
 import fdiff
 from fdiff import autograd
-from fdiff.kernels import disk_cache, installation_state, loaded_code
+from fdiff.kernels import disk_cache, fault_report, loaded_code
 
 NOBODY = 65534
 ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -232,7 +232,7 @@ def test_a_directory_that_can_only_be_read_is_read(open_folder, monkeypatch):
         assert disk_cache.read("entry", "code") == b"machine code"
         disk_cache.write("more", "code", b"machine code")
         assert not disk_cache.has("more")
-        assert "is read only, 1 files" in installation_state._cache()
+        assert "is read only, 1 files" in fault_report._cache()
 
     assert in_child(check)
     open_folder.chmod(0o700)

@@ -9,7 +9,7 @@ import pytest
 
 import fdiff
 from fdiff import errors, kernels
-from fdiff.kernels.compiler import workspace
+from fdiff.kernels.kernel_lookup import workspace
 from fdiff.transforms import checkpoint_rules
 from fdiff.transforms.custom_calls import inlined
 

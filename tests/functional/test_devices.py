@@ -326,7 +326,7 @@ def test_doctor_never_raises(capsys, monkeypatch):
     def broken(*_):
         raise OSError("broken\nin two lines")
 
-    state = sys.modules["fdiff.kernels.installation_state"]
+    state = sys.modules["fdiff.kernels.fault_report"]
     monkeypatch.setattr(state, "_processor", broken)
     monkeypatch.setattr(state, "threads", broken)
     monkeypatch.setattr(state.disk_cache, "directory", broken)

@@ -20,10 +20,10 @@ from thread_counts import ask_for_threads
 import fdiff
 from fdiff import kernels
 from fdiff.dispatch.tiers import break_even, bytecode_tier, tiered_execution
-from fdiff.kernels import compiler, disk_cache, executable, machine_code, source_cache
+from fdiff.kernels import disk_cache, executable, kernel_lookup, machine_code, source_cache
 from fdiff.kernels.bytecode import execution
 from fdiff.kernels.codegen import source_generation
-from fdiff.kernels.compilers import compiler_of
+from fdiff.kernels.compiler_choice import compiler_of
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
@@ -288,14 +288,16 @@ def test_a_tape_too_long_to_compile_is_asked_for_by_its_length_alone(monkeypatch
     monkeypatch.delenv("FDIFF_TIER", raising=False)
     asked = []
 
-    real = compiler.kernel_graph
+    real = kernel_lookup.kernel_graph
 
     def kernel_graph(*args):
         asked.append(args)
         return real(*args)
 
-    monkeypatch.setattr(compiler, "kernel_graph", kernel_graph)
-    monkeypatch.setattr(compiler, "supported", lambda _: pytest.fail("every node was looked at"))
+    monkeypatch.setattr(kernel_lookup, "kernel_graph", kernel_graph)
+    monkeypatch.setattr(
+        kernel_lookup, "supported", lambda _: pytest.fail("every node was looked at")
+    )
     waited = [0.0]
     monkeypatch.setattr(execution, "_functions", {})  # no interpreter of another test
     monkeypatch.setattr(bytecode_tier, "waited", waited)
@@ -548,7 +550,7 @@ def test_the_oldest_files_are_removed_beyond_the_limit(monkeypatch, folder):
 
 
 def test_the_kernels_used_last_stay_in_memory(monkeypatch):
-    monkeypatch.setattr(compiler, "_MOST", 2)
+    monkeypatch.setattr(kernel_lookup, "_MOST", 2)
     x = np.arange(3.0)
     functions = [np.sin, np.cos, np.tanh]
     made = [kernels.compile(tape_of(f, x), ("C",)) for f in functions[:2]]

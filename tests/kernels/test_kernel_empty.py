@@ -8,7 +8,7 @@ from tapes import tape_of
 
 import fdiff
 from fdiff import kernels
-from fdiff.kernels.compilers import COMPILERS
+from fdiff.kernels.compiler_choice import COMPILERS
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 

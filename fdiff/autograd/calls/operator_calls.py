@@ -29,7 +29,7 @@ from ...process.float_flags import noted, noting, taken
 from ...tape import Tape
 from ...trace import tracing
 from ...trace.trace_stack import occupied
-from ...transforms.dependence import reached
+from ...transforms.activity import reached
 from ...tree import Spec, flatten, map_leaves, unflatten
 from ...user_lines import user_line
 from ..arrays.array_kinds import kind_of

@@ -19,10 +19,10 @@ from ...tape import INPUT, Builder, Tape, rebuild
 from ...trace import Trace, TracedArray, splice
 from ...trace.template import Template
 from ...transforms.pipeline import within_budget
+from ...transforms.resized_templates import knows_no_sizes
 from ...transforms.reverse import pull_back
 from ...transforms.rule_templates import Seeds, Targets
 from ...transforms.simplify import simplify, spliceable
-from ...transforms.template_sizes import knows_no_sizes
 
 
 class Pull:

@@ -17,10 +17,10 @@ from ...dispatch.capture_session import NoSessionError
 from ...errors import UnsupportedError, failure
 from ...tape import Tape
 from ...trace.operation_cache import MOST
+from ...transforms.activity import reached
 from ...transforms.cotangent_masks import Fragility
-from ...transforms.dependence import reached
+from ...transforms.resized_templates import Sizes, resizable_tape, resized_tape, with_numbers
 from ...transforms.rule_templates import Seeds
-from ...transforms.template_sizes import Sizes, resizable_tape, resized_tape, with_numbers
 from ...tree import Spec
 from ..arrays.array_kinds import ArrayKind
 from .call_tapes import CallOperand, CallTape, call_tape

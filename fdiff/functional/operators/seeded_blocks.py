@@ -12,7 +12,7 @@ from functools import partial
 from ...device_arrays import CPU
 from ...dispatch.plans import PlanStep
 from ...tape import Tape
-from ...transforms.dependence import reached
+from ...transforms.activity import reached
 from ...transforms.pipeline import COLUMNS, FORWARD, REVERSE, ROWS, Pipeline, derive
 
 

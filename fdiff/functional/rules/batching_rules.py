@@ -20,8 +20,8 @@ from ...ops.shapes.shaping import traced
 from ...tape import ITEM, Builder, Node, Tape, Way, prune, rebuild
 from ...trace import Recorder, TracedArray, splice
 from ...trace.handler_arguments import resolve
+from ...transforms.activity import influenced
 from ...transforms.custom_calls import batching_calls, batching_calls_shown
-from ...transforms.dependence import influenced
 from ...transforms.pipeline import VMAP, derive
 from ...tree import flatten, unflatten
 from ..operators.mapped_axes import axis_of_each_leaf, axis_to_front

@@ -8,9 +8,9 @@ from typing import Any
 from .branching import BranchingTemplate, Paths, asks, trips_of
 from .checked_trips import Frame
 from .logged_calls import LoggedCall
+from .loop_template import UnrolledError
 from .periods import loop_of
 from .replay import replayed
-from .templates import UnrolledError
 
 AT = frozenset((5, 7, 10, 14, 20, 28, 39))  # so many earlier calls of the head in the log
 FEW = 20  # trips of a template that ends at a question, and ought to be one of several paths

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, may_vary, same
+from .loop_template import LoopTemplate, Path, UnrolledError
 from .periods import INVARIANT, MADE, Item, Kind, Reference
 from .questions import Question
-from .templates import LoopTemplate, Path, UnrolledError
 
 PATHS = 16  # of a loop at most
 VARIABLE = 3  # a reference: (VARIABLE, places, depth)

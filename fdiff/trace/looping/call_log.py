@@ -29,12 +29,12 @@ from .logged_calls import (
 )
 from .logged_loops import log_again
 from .loop_reports import all_loops
+from .loop_template import LoopTemplate, UnrolledError
 from .periods import INNER, PERIODS, is_nested, loop_of, period_of, periods_before, user_place
 from .questions import Question
 from .replay import replayed
 from .scouting import LEARNING, Scout
 from .tails import Tails
-from .templates import LoopTemplate, UnrolledError
 from .trip_counts import trip_of
 
 WINDOW = 4096  # calls that are remembered

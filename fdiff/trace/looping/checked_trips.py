@@ -23,8 +23,8 @@ from .logged_calls import (
     same,
     taken_apart,
 )
+from .loop_template import LoopTemplate
 from .periods import INDEPENDENT, Item, Shifted
-from .templates import LoopTemplate
 from .trip_checks import (
     FLOAT_ROW,
     INT_ROW,

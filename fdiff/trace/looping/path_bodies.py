@@ -8,8 +8,8 @@ from ...arraytype import INT, ArrayType
 from ...primitive import PRIMITIVES
 from ...tape import Tape
 from ..ordinary_trace import Trace
+from .loop_template import LoopTemplate, Path, UnrolledError
 from .questions import Question
-from .templates import LoopTemplate, Path, UnrolledError
 
 
 def joined(bodies: Sequence[Tape]) -> Tape:

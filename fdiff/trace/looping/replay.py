@@ -19,11 +19,11 @@ from ..recorder import Loops, Recorder
 from ..traced_array import TracedArray, handle
 from .late_handles import viewed_again
 from .logged_calls import IncomparableError, LoggedCall, arguments_of, note_result, written
+from .loop_template import LoopTemplate, Path, UnrolledError
 from .nested_loops import loop_node, rows_of
 from .path_bodies import check_prefixes, joined
 from .periods import Fixed, Item, Kind, Shifted, Varying
 from .questions import Question
-from .templates import LoopTemplate, Path, UnrolledError
 from .trip_values import AskedPlan
 
 BOOL_TYPE = ArrayType((), BOOL)

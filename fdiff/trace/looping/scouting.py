@@ -15,8 +15,8 @@ from ...user_lines import Line, is_internal
 from ..trace_stack import stack
 from .call_gates import gated
 from .logged_calls import LoggedCall
+from .loop_template import LoopTemplate, UnrolledError
 from .periods import INDEPENDENT, INNER, PERIODS, loop_of, loops_around
-from .templates import LoopTemplate, UnrolledError
 from .trip_counts import trips_of
 
 SLEEP = 48  # calls of a trace before the first one that is looked at

@@ -14,10 +14,10 @@ from ..traced_array import TracedArray
 from .call_gates import entries
 from .late_handles import StoredInto
 from .logged_calls import arguments_of, structure
+from .loop_template import LoopTemplate, Path
 from .nested_loops import loop_node
 from .periods import Fixed, Item, Shifted, Varying
 from .replay import refresh
-from .templates import LoopTemplate, Path
 from .trip_checks import become
 from .trip_values import TripValues
 

@@ -7,8 +7,8 @@ from ...bounded_cache import keep
 from ...node import is_transient
 from ...tape import Node, Types
 from ...trace.operation_cache import Op
+from ..resized_templates import Sizes
 from ..rule_templates import pushes
-from ..template_sizes import Sizes
 
 _MOST = 4096
 _known: dict[object, bool] = {}

@@ -11,7 +11,7 @@ from test_vector_math import WITH_FUSED, gradient_of_sines, sines
 
 import fdiff
 from fdiff import errors
-from fdiff.kernels import compilers, disk_cache
+from fdiff.kernels import compiler_choice, disk_cache
 from fdiff.kernels.ir.operation_costs import INLINED
 from fdiff.kernels.kernel_source import elementary_calls
 from fdiff.kernels.llvm import loop_hints, machine, outlined_functions
@@ -109,7 +109,7 @@ def test_a_compiler_that_there_is_not(monkeypatch):
     ],
 )
 def test_without_numba_or_with_an_old_one(version, fact, monkeypatch):
-    monkeypatch.setattr(compilers, "numba_version", lambda: version)
+    monkeypatch.setattr(compiler_choice, "numba_version", lambda: version)
     with pytest.raises(errors.InputError) as error:
         fdiff.jit(f, compiler="numba")
     lines = str(error.value).splitlines()
@@ -131,7 +131,7 @@ def test_a_text_that_numba_refuses_is_a_defect_in_one_line(monkeypatch):
 
 
 def test_a_numba_that_is_switched_off(monkeypatch):
-    compilers.numba_compiler()
+    compiler_choice.numba_compiler()
     monkeypatch.setattr("numba.core.config.DISABLE_JIT", 1)
     with pytest.raises(errors.InputError) as error:
         fdiff.jit(f, compiler="numba")(X)
@@ -167,10 +167,10 @@ print(h(np.ones(3))[0] == by_llvm[0]); numba()
 
 
 def test_the_compiler_is_part_of_a_stored_kernels_name(monkeypatch):
-    names = {disk_cache.name_of("text", compiler) for compiler in compilers.COMPILERS}
+    names = {disk_cache.name_of("text", compiler) for compiler in compiler_choice.COMPILERS}
     assert len(names) == 2
     assert disk_cache.name_of("text") == disk_cache.name_of("text", "llvm")
-    monkeypatch.setattr(compilers, "numba_version", lambda: "99.0")
+    monkeypatch.setattr(compiler_choice, "numba_version", lambda: "99.0")
     assert disk_cache.name_of("text", "numba") not in names
     assert disk_cache.name_of("text", "llvm") in names
 

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from ..foreign_errors import environment_value, not_foreign
 from ..process.environment import VARIABLES
 from . import disk_cache, on_demand
-from .compilers import LLVM, NUMBA
+from .compiler_choice import LLVM, NUMBA
 from .cuda.devices import adapter
 from .cuda.devices.driver import driver_state
 from .installation import compiler_state, extras

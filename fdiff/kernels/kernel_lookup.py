@@ -17,7 +17,7 @@ from ..process.observation import CACHE, mark
 from ..process.progress import Stage
 from ..tape import Tape
 from . import disk_cache, on_demand
-from .compilers import compiler_of, seconds_of
+from .compiler_choice import compiler_of, seconds_of
 from .ir.graph_of_tape import has_kernel as has_kernel  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.graph_of_tape import kernel_graph, no_kernel
 from .ir.graph_of_tape import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
@@ -151,7 +151,7 @@ def compile(  # noqa: A001 - the module is the namespace
 ) -> Executable:
     """The kernel of `tape` for inputs of these layouts (``"C"``, or ``"A"`` for any strides).
 
-    `compiler` is one of `compilers`, by default the one that the environment says.
+    `compiler` is one of `COMPILERS`, by default the one that the environment says.
     A `serial` kernel runs on the thread that calls it.
     """
     machine, compiler = on_demand.machine_code, compiler_of(compiler)
