@@ -185,7 +185,7 @@ def _of_prepared(
         note = "it takes other branches at every call: it is differentiated as it runs, by NumPy"
         return subject._replace(name=name, steps=[], asked=False, notes=(*subject.notes, note))
     notes = tuple(variant.plan.derived_at(arrays))
-    steps = _steps_of(variant)
+    steps = variant.plan.steps()
     nums = program.argnums
     if nums is None:  # jit and vmap: derivatives of what they return
         subject = _of_function(
@@ -211,11 +211,6 @@ def _unlike(variant: Variant) -> str:
         for what, line in zip(reads.opaque, reads.lines, strict=True):
             return f"{what} cannot be compared; {show_line(line).strip()}".rstrip("; ")
     return "what it takes or returns cannot be compared"
-
-
-def _steps_of(variant: Variant) -> Sequence[PlanStep]:
-    """The steps that a call of a plan runs; their tapes are derived now where they are not yet."""
-    return variant.plan.steps()
 
 
 def _explained(subject: _Subject) -> Explanation:

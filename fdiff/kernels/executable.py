@@ -190,7 +190,7 @@ class Executable:
         if self._kernel.source.trips:
             status = stoppable(work, bound.ints[-1:], answering=self._is_long)
         else:
-            status = interruptible.answering(work) if self._is_long else work()
+            status = interruptible.interruptibly_without_lock(work) if self._is_long else work()
         self._is_long = self._is_long and perf_counter() - begin > interruptible.LONG
         assert status is not None, "a kernel was given what its tape has no inputs for"
         return cast("int", status)

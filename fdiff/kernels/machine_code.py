@@ -19,7 +19,7 @@ from ..foreign_errors import Suppressed, is_foreign
 from ..process.background import Job, allowed, checkpoint, possible, worker
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
-from ..process.interruptible import is_left, wait_for_left
+from ..process.interruptible import has_abandoned_call, wait_for_left
 from ..process.observation import CACHE, COMPILE, mark, span
 from ..process.room import give_back
 from ..process.turns import TurnLock
@@ -74,7 +74,7 @@ compiling = _Compiling
 
 def is_busy() -> bool:
     """Whether another thread uses LLVM, so that this one would have to wait for it."""
-    return _lock.taken_elsewhere() or is_left()
+    return _lock.taken_elsewhere() or has_abandoned_call()
 
 
 def make_kernel(source: KernelSource, layouts: tuple[str, ...], compiler: str) -> Kernel:

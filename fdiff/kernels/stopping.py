@@ -43,7 +43,7 @@ def stoppable(work: Callable[[], object], word: np.ndarray, *, answering: bool) 
                 _left.pop(id(steps), None)
 
     try:
-        return interruptible.answering(begun_again) if answering else begun_again()
+        return interruptible.interruptibly_without_lock(begun_again) if answering else begun_again()
     except BaseException:
         _left[id(steps)] = word
         steps.add("left")

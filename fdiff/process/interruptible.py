@@ -58,7 +58,7 @@ class _Call(Thread):
         finally:
             self.end()
 
-    def made(self) -> Any:
+    def wait_for_result(self) -> Any:
         """Wait for the result; it is computed in this thread where there can be no other."""
         try:
             begun = self.start() and self.join()
@@ -74,7 +74,7 @@ class _Call(Thread):
                 self.error = None  # its traceback leads to this frame, which holds `self`
         return self.result
 
-    def is_left(self) -> bool:
+    def is_abandoned(self) -> bool:
         """Whether it goes on; one that has not begun, as its caller was interrupted, never will."""
         return self.begins(here=False) and not self.is_over
 
@@ -88,32 +88,32 @@ def interruptibly(work: Callable[[], T]) -> T:
     The caller is inside of `no_fork`, and calls `wait_for_left` before anything that `work` may
     not meet.
     """
-    if not _is_due():
+    if not _needs_own_thread():
         return work()
     call = _Call(work)
     _latest[:] = [call]
     try:
-        return call.made()
+        return call.wait_for_result()
     finally:
-        if not call.is_left():
+        if not call.is_abandoned():
             _latest.clear()
 
 
-def answering(work: Callable[[], T]) -> T:
+def interruptibly_without_lock(work: Callable[[], T]) -> T:
     """Like `interruptibly`, but without its lock: for calls that share no memory.
 
     Floating-point flags are noted in the thread that calls, whose context `work` has.
     """
-    if not _is_due():
+    if not _needs_own_thread():
         return work()
     context = copy_context()
-    result, hint = _Call(lambda: (context.run(work), taken()), inside=False).made()
+    result, hint = _Call(lambda: (context.run(work), taken()), inside=False).wait_for_result()
     if hint:
         note()
     return result
 
 
-def _is_due() -> bool:
+def _needs_own_thread() -> bool:
     """Whether signal handlers run in this thread, and there may be another one."""
     return get_ident() == threading.main_thread().ident and has_room_for_thread()
 
@@ -129,15 +129,15 @@ def end_if_left() -> None:
             raise _LeftError
 
 
-def is_left() -> bool:
+def has_abandoned_call() -> bool:
     """Whether a call goes on that nobody waits for any more."""
-    return any(call.is_left() for call in [*_latest])
+    return any(call.is_abandoned() for call in [*_latest])
 
 
 def wait_for_left() -> None:
     """Wait for a call that goes on though its caller was interrupted."""
     for call in [*_latest]:
-        if call.is_left():
+        if call.is_abandoned():
             call.join()
 
 

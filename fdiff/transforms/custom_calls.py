@@ -23,8 +23,8 @@ from ..interpret import Interpreter
 from ..primitive import ZERO, Primitive
 from ..tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace import TracedArray, apply_many, current, splice
+from .activity import reached
 from .apply_rules import Bar
-from .dependence import reached
 from .simplify import Simplifier
 
 Traced = Sequence[TracedArray]

@@ -17,8 +17,8 @@ from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
 from ..trace.function_to_tape import splice_all
 from ..user_lines import Line
+from .activity import reached
 from .apply_rules import Array, entries_read, entries_taken, masks_of_arguments, narrow_mask
-from .dependence import reached
 
 Values = dict[int, TracedArray]
 Mask = Array | Literal[True]

@@ -21,8 +21,8 @@ import fdiff.intact_numpy as np
 from ..attributes import cached_property
 from ..errors import FdiffError
 from ..tape import Tape
+from .activity import depends, influenced
 from .custom_calls import checkpoints_inlined
-from .dependence import depends, influenced
 from .derivative_tapes import choose
 from .pipeline import TANGENTS, VALUE, derive
 from .sparsity.jacobian_pattern import pattern

@@ -18,10 +18,10 @@ from ..process.progress import Stage
 from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
 from ..trace import TracedArray, derived_lines
 from ..user_lines import Line
+from .activity import reached
 from .apply_rules import Bar, pull
 from .cotangent_masks import CertainEntries, Fragility
 from .custom_calls import closed, opened
-from .dependence import reached
 from .late_steps import step_where
 from .rule_templates import Seeds, Targets, pull_operands, pulls
 from .simplify import SimplifyingTrace

@@ -209,4 +209,4 @@ def test_a_wait_that_ends_between_two_lines_leaves_nobody_waiting(monkeypatch):
     with no_fork, pytest.raises(StopError):
         interruptible.interruptibly(lambda: is_awaited.wait(10))
     interruptible.wait_for_left()
-    assert not interruptible.is_left()
+    assert not interruptible.has_abandoned_call()

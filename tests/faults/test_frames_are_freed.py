@@ -15,7 +15,7 @@ import pytest
 
 import fdiff
 from fdiff import autograd
-from fdiff.process.interruptible import answering, interruptibly
+from fdiff.process.interruptible import interruptibly, interruptibly_without_lock
 
 X = np.array([1.5, 0.7])
 RNG = np.random.default_rng(0)
@@ -109,9 +109,9 @@ CALLS = {
     "gradcheck": lambda: fdiff.gradcheck(value, (X,)),
     "wrong derivative": lambda: fdiff.gradcheck(lambda x: fdiff.stop_gradient(x) * x, (X,)),
     "interruptible": lambda: interruptibly(list),
-    "answering": lambda: answering(list),
+    "interruptible without lock": lambda: interruptibly_without_lock(list),
     "interruptible error": lambda: interruptibly(fails),
-    "answering error": lambda: answering(fails),
+    "interruptible without lock error": lambda: interruptibly_without_lock(fails),
 }  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def test_frames_of_callers_end_with_them(kind):
         gc.enable()
 
 
-@pytest.mark.parametrize("run", [interruptibly, answering])
+@pytest.mark.parametrize("run", [interruptibly, interruptibly_without_lock])
 def test_what_runs_in_a_thread_ends_with_it(run):
     gc.disable()
     try:

@@ -66,12 +66,12 @@ def test_the_wait_ends_and_the_call_does_not():
         time.sleep(0.2)
 
     assert stopped(call, at_once=False) < SOON + 0.5  # as threads may begin late
-    assert interruptible.is_left()
+    assert interruptible.has_abandoned_call()
     assert machine_code.is_busy()
     assert no_fork._others()  # so that a fork waits
     done.set()
     with machine_code.compiling():  # waits as well
-        assert not interruptible.is_left()
+        assert not interruptible.has_abandoned_call()
     assert not no_fork._others()
 
 
@@ -110,7 +110,7 @@ def test_results_and_errors_pass():
         assert interruptible.interruptibly(lambda: 3) == 3
         with pytest.raises(ZeroDivisionError):
             interruptible.interruptibly(lambda: 1 / 0)
-    assert not interruptible.is_left()
+    assert not interruptible.has_abandoned_call()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks on this system")
@@ -121,7 +121,7 @@ def test_a_thread_that_never_begins_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(threads, "start_new_thread", lambda *_: start(lambda: None, ()))
     with no_fork:
         assert interruptible.interruptibly(lambda: 42) == 42
-    assert not interruptible.is_left()
+    assert not interruptible.has_abandoned_call()
 
 
 def test_a_fork_waits_for_a_call_that_was_left():

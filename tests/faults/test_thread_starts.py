@@ -73,7 +73,9 @@ def test_of_what_shows_progress(error, interrupted, monkeypatch):
     watcher.stop()
 
 
-@pytest.mark.parametrize("way", [interruptible.answering, interruptible.interruptibly])
+@pytest.mark.parametrize(
+    "way", [interruptible.interruptibly_without_lock, interruptible.interruptibly]
+)
 @pytest.mark.parametrize("error", ERRORS)
 def test_of_a_long_call(error, way, interrupted):
     """A RuntimeError was lost: the work was done by the thread that calls."""
@@ -82,7 +84,7 @@ def test_of_a_long_call(error, way, interrupted):
     with fdiff.process.forking.no_fork, pytest.raises(error, match="of a handler"):
         way(lambda: done.append(1))
     interruptible.wait_for_left()
-    assert not interruptible.is_left()
+    assert not interruptible.has_abandoned_call()
     with fdiff.process.forking.no_fork:
         assert way(lambda: 3) == 3
 

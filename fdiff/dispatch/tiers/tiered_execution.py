@@ -33,7 +33,7 @@ from ...hooks import hooks
 from ...interpret import LONG, Interpreter
 from ...process import observation
 from ...process.forking import late
-from ...process.interruptible import answering
+from ...process.interruptible import interruptibly_without_lock
 from ...process.progress import Stage
 from ...tape import CONSTANT, Tape
 from .break_even import Account, Layouts, in_words
@@ -270,7 +270,11 @@ class Runner:
     ) -> Sequence[np.ndarray]:
         """The outputs by bytecode."""
         if observation.observer is None:
-            return answering(partial(run, arrays)) if self._bytecode.is_long else run(arrays)
+            return (
+                interruptibly_without_lock(partial(run, arrays))
+                if self._bytecode.is_long
+                else run(arrays)
+            )
         return observed_bytecode(self.tape, self.account.call, run, arrays)
 
     def _run(self, kernel: Executable, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:

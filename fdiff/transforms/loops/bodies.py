@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ...tape import INPUT, Builder, Tape
-from ..dependence import reached
+from ..activity import reached
 from ..simplify import Simplifier
 
 Places = tuple[int, ...]  # positions among the inputs or outputs of a tape

@@ -16,8 +16,8 @@ from ...primitive import ZERO
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply_many, splice
 from ...trace.derived_lines import kept_by_value
+from ..activity import depends
 from ..batch import batch
-from ..dependence import depends
 from ..derivative_tapes import choose
 from ..forward import jvp
 from ..reverse import vjp

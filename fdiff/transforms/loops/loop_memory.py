@@ -14,7 +14,7 @@ from ...ops.control.loop import LOOP
 from ...ops.entrywise.elementwise import where
 from ...tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ...trace.derived_lines import kept_by_value
-from ..dependence import reached
+from ..activity import reached
 from ..infinite_values import behind_poles, has_poles
 from ..simplify import SimplifyingTrace
 from .bodies import Places, entered, moving, pulled_back, read_inputs

@@ -21,9 +21,9 @@ from ...primitive import ZERO
 from ...tape import Tape
 from ...trace import TracedArray, apply, apply_many, splice
 from ...trace.derived_lines import kept_by_value
+from ..activity import depends
 from ..apply_rules import Bar
 from ..batch import batch
-from ..dependence import depends
 from ..forward import jvp
 from ..reverse import masked_vjp
 from ..simplify import SimplifyingTrace

@@ -19,7 +19,7 @@ from ...ops.shapes.shaping import traced
 from ...ops.terms import SEED, Entries, LinearTerm, ones_like, taken, whole
 from ...tape import Node, Tape
 from ...trace import TracedArray
-from ..dependence import reached
+from ..activity import reached
 from ..simplify import SimplifyingTrace
 from .frozen_values import FrozenValues, Known
 from .merging import Merging

@@ -19,7 +19,7 @@ from ...ops.terms import Entries, LinearTerm, whole
 from ...tape import CONSTANT, ITEM, Node, Tape
 from ...trace import TracedArray
 from ...user_lines import Line
-from ..dependence import reached
+from ..activity import reached
 from ..simplify import SimplifyingTrace
 from .cuts import Cuts, joined
 from .frozen_values import FrozenValues
