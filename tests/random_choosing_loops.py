@@ -219,7 +219,7 @@ def failure(text, seed, tolerance=1e-8):
             slopes = [exact(text, "total", x)[0][1] for x in points]
         except (ArithmeticError, IndexError, NameError, TypeError, ValueError):
             return None
-        if not max(np.max(np.abs(part)) for y in (*plain, slopes) for part in y) < 1e4:
+        if not all(np.max(np.abs(part)) < 1e4 for y in (*plain, slopes) for part in y):
             return None
         source = {name: (len(text), None, text.splitlines(True), name)}
         trace, words = Program.trace, ""

@@ -303,7 +303,8 @@ class TracedArray(Handle):
 
     def __round__(self, ndigits: int | None = None) -> object:
         if ndigits is not None:
-            return FUNCTIONS[np.round](self, ndigits)
+            rounded: Any = self.round(ndigits)
+            return rounded.as_python_float() if self.weak else rounded
         return int(UFUNCS[np.rint](self))
 
     def __floor__(self) -> int:

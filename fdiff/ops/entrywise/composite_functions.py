@@ -202,13 +202,13 @@ def modf_call(x: object, **keywords: object) -> tuple[object, object]:
     refuse(np.modf, keywords)
     x = traced(x).astype(loop_dtypes(np.modf, (kind_of(x),))[0])
     whole = np.trunc(x)
-    return np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole
+    return scalar_if_0d(np.where(np.isinf(x), np.copysign(0.0, x), x - whole)), whole
 
 
 UFUNCS[np.divmod] = divmod_call
 UFUNCS[np.modf] = modf_call
-TracedArray.__divmod__ = divmod_call
-TracedArray.__rdivmod__ = lambda self, other: divmod_call(other, self)
+TracedArray.__divmod__ = lambda self, other: (self // other, self % other)
+TracedArray.__rdivmod__ = lambda self, other: (other // self, other % self)
 
 
 def frexp_call(x: object, **keywords: object) -> tuple[object, object]:
@@ -218,7 +218,7 @@ def frexp_call(x: object, **keywords: object) -> tuple[object, object]:
     zero = (a == 0) | ~np.isfinite(a)
     exponent = np.floor(np.log2(np.abs(np.where(zero, 1.0, a)))) + 1.0
     exponent = exponent + (np.abs(np.ldexp(a, -exponent.astype(np.int64))) >= 1.0) - (np.abs(np.ldexp(a, -exponent.astype(np.int64))) < 0.5)
-    power = np.where(zero, 0.0, exponent).astype(np.int32)
+    power = scalar_if_0d(np.where(zero, 0.0, exponent).astype(np.int32))
     mantissa = np.ldexp(a, -power)
     return marked(mantissa, lambda: np.abs(mantissa) == 0.5, "numpy.frexp", "powers of two, where it jumps"), power
 

@@ -25,12 +25,18 @@ def _of_numbers(function: Callable[..., object], call: Callable[..., object]) ->
             return function(*args, **keywords)
         numbers = [number(a) if isinstance(a, (TracedArray, TracedLocalArray)) else a for a in args]
         out = call(*numbers, **keywords)
+        if isinstance(out, tuple):
+            return tuple([_of_python(part) for part in out])
         if isinstance(out, TracedArray) and out.type.floating:
             _attempt(function, numbers, out)
-            return out.as_python_float()
-        return out
+        return _of_python(out)
 
     replaces(function)(answer)
+
+
+def _of_python(x: object) -> object:
+    """A number as Python's `math` gives it; as it is, if it is not traced."""
+    return x.as_python_float() if isinstance(x, TracedArray) and x.type.floating else x
 
 
 def _attempt(function: Callable[..., object], arguments: list[object], out: TracedArray) -> None:
@@ -113,12 +119,16 @@ for _name, _other in (("erf", "erf"), ("erfc", "erfc"), ("gamma", "gamma"), ("lg
     _of_numbers(getattr(math, _name), _special(_other))
 
 
+_GIVE_FLOATS = math.fsum, math.dist  # whatever numbers they are given
+
+
 def _of_sequences(function: Callable[..., object], call: Callable[..., object]) -> None:
     @wraps(function)
     def answer(*args: object, **keywords: object) -> object:
         sequences = [list(a) if hasattr(a, "__iter__") else a for a in args]
         if holds_traced(sequences) or holds_traced(list(keywords.values())):
-            return call(*sequences, **keywords)
+            out = call(*sequences, **keywords)
+            return number(out) if function in _GIVE_FLOATS and isinstance(out, TracedArray) else out
         return function(*sequences, **keywords)
 
     replaces(function)(answer)

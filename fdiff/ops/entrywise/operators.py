@@ -52,6 +52,11 @@ def _converted(ufunc: np.ufunc, x: TracedArray, other: object) -> object:
     return data
 
 
+def _is_python(x: object) -> bool:
+    """Whether `x` is, or stands for, a number of Python's."""
+    return x is True or x is False or isinstance(kind_of(x), type)
+
+
 def operator_of(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
     def operate(self: TracedArray, *others: object) -> object:
         operands = (*others, self) if swap else (self, *others)
@@ -67,7 +72,7 @@ def operator_of(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]
                 operands = (other, self) if swap else (self, other)
             eager = home.eager and stack.traces and home is stack.traces[-1]
             out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)
-        if self.weak and out.type.floating and all(isinstance(kind_of(x), type) for x in operands):
+        if self.weak and out.type.floating and all(_is_python(x) for x in operands):
             return weakened(out)  # arithmetic of Python floats gives a Python float
         return out
 

@@ -311,7 +311,9 @@ def real(x: TracedArray) -> TracedArray:
 @implements(np.imag)
 def imag(x: TracedArray) -> object:
     """The imaginary part, which for real arrays is zero."""
-    return apply(PRIMITIVES["imag"], x, scalar=x.scalar, weak=x.weak) if x.dtype.kind == "c" else _read_only_zeros(x)
+    if x.dtype.kind == "c":
+        return apply(PRIMITIVES["imag"], x, scalar=x.scalar, weak=x.weak)
+    return 0.0 if x.weak else x.dtype.type() if x.scalar else _read_only_zeros(x)
 
 
 def _read_only_zeros(x: TracedArray) -> np.ndarray:

@@ -163,7 +163,7 @@ class EagerGuardSet(GuardSet):
         super().__init__(trace.builder, trace.fail)
         self.trace = trace
         self.values = trace.builder.values
-        self.answers: list[object] = []
+        self.answers, self._depending = list[object](), list[bool]()
 
     def saw(self, value: object) -> bool:
         """The truth value of a scalar, which Python asked for."""
@@ -190,10 +190,11 @@ class EagerGuardSet(GuardSet):
         return self.trace.builder.active[node_id]
 
     def depends(self, node_id: int) -> bool:
-        builder = self.trace.builder
-        if builder.active[node_id] or builder.ops[node_id].primitive.rules.stops:
-            return builder.active[node_id]
-        return any(map(self.depends, builder.args[node_id]))
+        builder, depending = self.trace.builder, self._depending
+        for i in range(len(depending), node_id + 1):
+            args = () if builder.ops[i].primitive.rules.stops else builder.args[i]
+            depending.append(builder.active[i] or any(depending[a] for a in args))
+        return depending[node_id]
 
     def expect(self, node_id: int, value: Any) -> None:
         if not np.array_equal(self.guard(node_id, ""), value):

@@ -30,9 +30,6 @@ _UNGATED = frozenset(
 _PROPERTIES = ("T", "mT", "real", "imag")
 _methods: dict[tuple[np.ufunc, str], Callable[..., object]] = {}
 entries: list[Callable[..., object]] = []  # the functions of ``x[key]`` and ``x[key] = value``
-
-
-_TAKING = "take", "item", "choose"
 # Functions that are given positions, which may leave an array, and who knows whether they do.
 by_position: dict[object, Callable[..., object]] = {}
 
@@ -45,7 +42,8 @@ def install() -> None:
     hooks.gate = gated
     hooks.method_gate = gated_method
     members = vars(TracedArray).copy()
-    by_position.update({members[n]: getattr(np.ndarray, n) for n in _TAKING if n in members})
+    taking = [n for n in ("take", "item", "choose") if n in members]
+    by_position.update({members[n]: getattr(np.ndarray, n) for n in taking})
     for name, member in members.items():
         if name in _PROPERTIES:
             store: Any = member.fset and gated_method(member.fset)
