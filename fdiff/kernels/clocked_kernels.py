@@ -7,7 +7,6 @@ clock. Everything else in it stays as it is, which is checked.
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from time import perf_counter_ns
@@ -20,6 +19,7 @@ from ..tape import Tape
 from . import on_demand
 from .compiler_choice import compiler_of, seconds_of
 from .executable import Executable
+from .ir.expression_names import table_entry
 from .ir.graph_of_tape import kernel_graph, nodes_of_operations
 from .kernel_source import TimedItem
 from .llvm.processor_words import has_clock
@@ -90,21 +90,16 @@ def clocked_kernel(tape: Tape, layouts: tuple[str, ...], compiler: str) -> Clock
     return ClockedKernel(nests, executable, "")
 
 
-_ROOT = re.compile(r"(?:(\w+) = )?(\w+)")  # a part of a nest's comment: memory, operation
-
-
 def _inside(item: TimedItem, report: FusionReport) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The operations of an item, and their nodes: the operations of the nests that form it.
 
-    A nest is identified by the memory that it writes to, which its comment names; a nest that
-    writes to none is identified by its operation alone, and its nodes are unknown.
+    A nest is identified by the memory that it writes to; a nest that writes to none is identified
+    by its operation alone, and its nodes are unknown.
     """
-    parts = [part for comment in item.comments for part in comment.split(", ")]
-    roots = [match.groups() for part in parts if (match := _ROOT.fullmatch(part)) is not None]
-    written = {place for place, _ in roots if place}
+    written = {root.place for root in item.computed if root.place}
     nests = [nest for nest in report.nests if written & {*nest.writes}]
     names = [name for nest in nests for name in nest.names]
-    names += [name for place, name in roots if not place]
+    names += [root.name for root in item.computed if not root.place]
     nodes = sorted({node for nest in nests for node in nest.nodes})
     return tuple(dict.fromkeys(names)) or item.comments, tuple(nodes)
 
@@ -122,7 +117,8 @@ def _refused(text: str, own: str, nests: tuple[NestInfo, ...], seconds: float) -
 
 def _size(dim: str, sizes: tuple[int, ...]) -> str:
     """A size by its value, where it is a symbol."""
-    return str(sizes[int(dim[1:])]) if dim[:1] == "n" and dim[1:].isdigit() else dim
+    entry = table_entry(dim)
+    return dim if entry is None else str(sizes[entry[1]])
 
 
 class Moment(NamedTuple):

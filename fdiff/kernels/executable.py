@@ -187,7 +187,7 @@ class Executable:
         ]
         run = call_through_python(bound, (*self._inputs, *written), (), status=True)
         begin, work = perf_counter(), partial(run, *inputs, *outs)
-        if self._kernel.source.trips:
+        if self._kernel.source.facts.trips:
             status = stoppable(work, bound.ints[-1:], answering=self._is_long)
         else:
             status = interruptible.interruptibly_without_lock(work) if self._is_long else work()
@@ -200,7 +200,7 @@ class Executable:
 
         Any error may come from an angle that was out of range, whose sine was NaN.
         """
-        self._is_long |= self._kernel.source.trips  # which may have ended by themselves
+        self._is_long |= self._kernel.source.facts.trips  # which may have ended by themselves
         inputs = [_laid(a, i) for a, i in zip(arrays, self._inputs, strict=True)]
         outs = tuple(np.empty(shape, dtype) for shape, dtype in self._made)
         status = self._status(self._bound, inputs, outs)
@@ -232,7 +232,7 @@ class Executable:
         begins = list(accumulate(taken, initial=0))
         copy_sizes = [b // int(buffer.dtype[1]) for b, buffer in zip(sizes, buffers, strict=True)]
         rest = [self._parts, *copy_sizes] if kernel.run else []
-        rest += [0] * kernel.source.trips
+        rest += [0] * kernel.source.facts.trips
         ints = np.array([*values.ints, *kernel.addresses, *begins, *rest], np.int64)
         floats = np.array(values.floats, np.float64)
         size = 1 << max(begins[-1], 4096).bit_length() if begins[-1] <= _KEEP else begins[-1]
@@ -241,7 +241,7 @@ class Executable:
         spare = _spare.setdefault(size, np.zeros(1, np.int64)) if keep else np.zeros(1, np.int64)
         shapes = [*self._made, *((i.shape, i.dtype) for i in self._inputs)]
         brief = size + sum(_bytes(*pair) for pair in shapes) <= _BRIEF and not kernel.addresses
-        brief = brief and not kernel.source.trips
+        brief = brief and not kernel.source.facts.trips
         self._is_brief = brief and not kernel.run
         bound = BoundKernel(
             0, ints, floats, values.arrays, size, spare, keep, not self._is_brief, None
@@ -250,7 +250,7 @@ class Executable:
 
     def _briefly(self) -> BoundKernel:
         """The kernel as machine code calls it: loops over trips end where they take long."""
-        if not self._kernel.source.trips:
+        if not self._kernel.source.facts.trips:
             return self._bound
         ints = self._bound.ints.copy()
         ints[-1] = BRIEF

@@ -8,21 +8,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from .ir.index_expressions import Dims
+from .ir.kernel_graph import Computed
 from .ir.loops import BLOCK
 from .ir.operation_costs import INLINED
 from .ir.tile_sizes import count_entries, tile_height_at
-from .ir.word_table import WORDS, with_periodic_of_libm
+from .ir.word_table import with_periodic_of_libm
 
 INDENT = "    "
 STARTED = "started"  # the local that holds when a kernel with loops over trips began
 TRIP = "trip"  # how the names of trips of loops begin
-FOREVER = "while True:"  # the head of a loop that ends by a condition inside
-_ELEMENTARY = "|".join(word.name[3:] for word in WORDS.values() if word.elementary)
-_MATHS = re.compile(rf"\brt\.({_ELEMENTARY})\(")
 _LEAST_SHARED = 60_000.0  # ns of work of a kernel from which on threads share it
 _LEAST_OF_LOOP = 5_000.0  # ns of work of a loop from which on it is shared, if any is
 _COST_OF_BARRIER = 2_000.0  # ns of work that each barrier has to be worth
@@ -71,6 +69,32 @@ class Work(NamedTuple):
         return self.cost * math.prod(int(f) if f.isdigit() else sizes[int(f[1:])] for f in factors)
 
 
+class TextFacts(NamedTuple):
+    """What the loop program, and the lines made of it, state of the text of a kernel.
+
+    Whether there are loops over `trips`, which may take any time, however little they read and
+    write; whether sines, cosines or tangents may refuse `angles`; whether functions that were
+    `outlined` stand before the kernel. Of a `straight` one, all is computed in the trips of loops,
+    without loops and elementary functions: no loop has more than one or two moves, so that vectors
+    make none faster.
+
+    The others are counts: `loops` of nests, lines that are `nested` in a block or a loop, `calls`
+    of elementary functions, and how many different `functions` these are.
+    """
+
+    trips: bool = False
+    angles: bool = False
+    outlined: bool = False
+    straight: bool = False
+    loops: int = 0
+    nested: int = 0
+    calls: int = 0
+    functions: int = 0
+
+
+NO_FACTS = TextFacts()
+
+
 @dataclass(frozen=True)
 class KernelSource:
     """Text of a kernel, and what its integer table ends with.
@@ -79,19 +103,13 @@ class KernelSource:
     each buffer begins in the workspace, and where the last ends; of a kernel for several threads,
     the number of parts, and how many entries of each buffer are one copy. There are two such tables
     then, the second for parts of a loop.
-
-    The loop program states the rest: whether there are loops over `trips`, which may take any time,
-    however little they read and write; whether sines, cosines or tangents may refuse `angles`; and
-    whether functions that were `outlined` stand before the kernel.
     """
 
     text: str
     routines: tuple[str, ...]
     buffers: tuple[WorkspaceBuffer, ...]
     threaded: bool = False
-    trips: bool = False
-    angles: bool = False
-    outlined: bool = False
+    facts: TextFacts = NO_FACTS
 
     def seconds(self) -> float:
         """What compiling takes: so much for any kernel, a line, a loop, an elementary function.
@@ -104,17 +122,24 @@ class KernelSource:
         programs on a busy machine: 12,000 numbers 0.69 0.58, 900 and 9,200 nodes of arrays
         0.21 0.30 and 1.3 1.1, an LSTM's 12,000 1.8 1.8, HAND's 2,400 2.2 2.1.
         """
-        lines, loops = self.text.count("\n"), self.text.count("for i")
-        inside = self.text.count(f"\n{2 * INDENT}")
-        maths = elementary_calls(self.text)
-        inlined = len(maths) <= INLINED
-        called = 0.008 * len(maths) if inlined else 0.0005 * len(maths) + 0.012 * len(set(maths))
-        return 0.012 + 0.00015 * lines + 0.00012 * inside + 0.009 * loops + called
+        facts, lines = self.facts, self.text.count("\n")
+        inlined = facts.calls <= INLINED
+        called = 0.008 * facts.calls if inlined else 0.0005 * facts.calls + 0.012 * facts.functions
+        return 0.012 + 0.00015 * lines + 0.00012 * facts.nested + 0.009 * facts.loops + called
+
+    def by_libm(self) -> KernelSource:
+        """The source with sines, cosines and tangents of libm: one at a time, of any argument."""
+        text = re.sub(r"\n *out_of_range \|= .*", "", self.text)
+        return replace(self, text=with_periodic_of_libm(text))
 
 
 class TimedItem(NamedTuple):
-    """An item of a timed kernel: the comments of its nests, their loops, its estimated work."""
+    """An item of a timed kernel: what its nests compute, their loops, its estimated work.
 
+    Items that compute no operation, such as those that begin sums, have their `comments` alone.
+    """
+
+    computed: tuple[Computed, ...]
     comments: tuple[str, ...]
     loops: Dims
     work: tuple[Work, ...]
@@ -171,30 +196,3 @@ class GeneratedKernel(NamedTuple):
 
 def _time(works: tuple[Work, ...], sizes: tuple[int, ...]) -> float:
     return sum(work.nanoseconds(sizes) for work in works)
-
-
-def elementary_calls(text: str) -> list[str]:
-    """The names of the elementary functions that a kernel calls, one for each call."""
-    return _MATHS.findall(text)
-
-
-_ENTRIES = re.compile(rf"^( *)for (?!{TRIP})\w+ in .*:\n((?:\1 .*\n?)*)", re.MULTILINE)
-_MOVE = re.compile(r" *(\w+ = \w+\[[^=]*\]|\w+\[[^=]*\] = (\w+(\[[^=]*\])?|np\.\w+\(\d+\)|[\d.]+))")
-
-
-def has_straight_trips(text: str) -> bool:
-    """Whether a kernel computes in the trips of loops alone, and there without loops and calls.
-
-    Then it has loops over entries for fills and copies only, and no loop that vectors make faster.
-    """
-    loops = [match[2].splitlines() for match in _ENTRIES.finditer(text)]
-    moves = all(len(lines) <= 2 and all(map(_MOVE.fullmatch, lines)) for lines in loops)
-    trips = f"for {TRIP}" in text or FOREVER in text
-    outlined = not text.startswith("def kernel(")
-    return trips and moves and not (elementary_calls(text) or outlined)
-
-
-def libm_fallback(text: str) -> str:
-    """The kernel with sines, cosines and tangents of libm: one at a time, of any argument."""
-    text = re.sub(r"\n *out_of_range \|= .*", "", text)
-    return with_periodic_of_libm(text)

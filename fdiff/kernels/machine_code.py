@@ -10,7 +10,6 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Literal
 
@@ -27,12 +26,7 @@ from . import disk_cache
 from .compiler_choice import LLVM, NUMBA, numba_compiler
 from .executable import Executable as Executable  # noqa: PLC0414 - for `kernel_lookup`
 from .executable import Kernel, release_workspaces
-from .kernel_source import (
-    KernelSource,
-    elementary_calls,
-    has_straight_trips,
-    libm_fallback,
-)
+from .kernel_source import KernelSource
 from .llvm import machine
 from .llvm.machine import Loaded
 from .llvm.stub import entry_stub as stub
@@ -80,7 +74,7 @@ def is_busy() -> bool:
 def make_kernel(source: KernelSource, layouts: tuple[str, ...], compiler: str) -> Kernel:
     """The kernel of a text for inputs of these layouts."""
     addresses = _addresses(source.routines, compiler, parallel=source.threaded)
-    by_libm = partial(_fallback, source, compiler) if source.angles else None
+    by_libm = partial(_fallback, source, compiler) if source.facts.angles else None
     code = _kernel_code(source, compiler)
     run = _parallel_run(compiler) if source.threaded else 0
     return Kernel(code, addresses, source, layouts, by_libm, entry_stub, run, compiler)
@@ -90,7 +84,7 @@ def make_kernel(source: KernelSource, layouts: tuple[str, ...], compiler: str) -
 def _fallback(source: KernelSource, compiler: str) -> Loaded:
     """A kernel by libm, compiled when the first argument is out of range."""
     with compiling():
-        return _kernel_code(replace(source, text=libm_fallback(source.text)), compiler)
+        return _kernel_code(source.by_libm(), compiler)
 
 
 def release() -> None:
@@ -118,14 +112,14 @@ def _kernel_code(source: KernelSource, compiler: str) -> Loaded:
 
     def by_llvm() -> bytes:
         with collector_paused():
-            module = module_of(text, "kernel", len(elementary_calls(text)))
+            module = module_of(text, "kernel")
             assembly = machine.assembly(module)
             machine.take_apart(module)
         checkpoint()
         # SLP vectorisation takes half of the time for long kernels, and found nothing in an LSTM's.
         # It took four fifths for steps of Runge-Kutta as bodies of loops, and made them no faster.
-        packed, straight = not (source.outlined or source.trips), has_straight_trips(text)
-        return machine.object_code(assembly, packed=packed, straight=straight)
+        packed = not (source.facts.outlined or source.facts.trips)
+        return machine.object_code(assembly, packed=packed, straight=source.facts.straight)
 
     loaded, from_disk = _loaded(text, "kernel", compiler, compiled)
     counts["loaded"] += from_disk

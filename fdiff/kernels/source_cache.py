@@ -14,7 +14,7 @@ from ..process.forking import no_fork
 from ..process.observation import CACHE, mark, span
 from . import disk_cache, on_demand
 from .ir.kernel_graph import KernelGraph, Values
-from .kernel_source import GeneratedKernel, KernelSource, Work, WorkspaceBuffer
+from .kernel_source import GeneratedKernel, KernelSource, TextFacts, Work, WorkspaceBuffer
 from .thread_pool import threads
 
 _intact: set[str] = set()  # names of the files that this process read or wrote
@@ -154,7 +154,7 @@ def _write(name: str, generated: GeneratedKernel) -> None:
         source = generated.source
         record = (
             (source.text, source.routines, source.buffers),
-            (source.threaded, source.trips, source.angles, source.outlined),
+            (source.threaded, source.facts),
             *generated[1:],
         )
         disk_cache.write(name, "text", json.dumps(record).encode())
@@ -170,9 +170,10 @@ def _read(name: str) -> GeneratedKernel | None:
     with no_fork:
         import json  # noqa: PLC0415 - 1 ms that most first results can do without
 
-    parts, facts, work, private_work, barriers, called = _frozen(json.loads(payload))
+    parts, (threaded, facts), work, private_work, barriers, called = _frozen(json.loads(payload))
     text, routines, buffers = parts
-    source = KernelSource(text, routines, tuple(WorkspaceBuffer(*b) for b in buffers), *facts)
+    own = tuple(WorkspaceBuffer(*b) for b in buffers)
+    source = KernelSource(text, routines, own, threaded, TextFacts(*facts))
     return GeneratedKernel(
         source,
         tuple(tuple(Work(*w) for w in some) for some in work),

@@ -13,7 +13,6 @@ import pytest
 import fdiff
 from fdiff.errors import InputError
 from fdiff.kernels.bytecode import interpreter, opcodes
-from fdiff.kernels.kernel_source import elementary_calls
 from fdiff.kernels.llvm import machine, text_to_module
 from fdiff.kernels.llvm.stub import entry_stub
 from fdiff.kernels.runtime import routines, worker_code
@@ -80,9 +79,7 @@ def functions():
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name.split(".")[0])
 def test_golden_kernels_are_compiled_for_aarch64(path):
     source = path.read_text(encoding="utf-8")
-    code = machine.object_code(
-        text_to_module.module_of(source, "kernel", len(elementary_calls(source)))
-    )
+    code = machine.object_code(text_to_module.module_of(source, "kernel"))
     assert plain(undefined(code)) <= LIBRARY
 
 
@@ -105,9 +102,7 @@ def test_kernels_of_the_benchmarks_are_compiled_for_aarch64(case):
     call = case.call.removeprefix("fresh_")
     argnums = tuple(range(len(xs))) if call == "value_and_grad" and len(xs) > 1 else 0
     source = fdiff.source(getattr(fdiff, call)(f, argnums=argnums), *xs, *data)
-    code = machine.object_code(
-        text_to_module.module_of(source, "kernel", len(elementary_calls(source)))
-    )
+    code = machine.object_code(text_to_module.module_of(source, "kernel"))
     assert plain(undefined(code)) <= LIBRARY
 
 

@@ -3,6 +3,7 @@
 A word takes a row, a formula and an op, and nothing else.
 """
 
+import ast
 import re
 from pathlib import Path
 
@@ -14,12 +15,12 @@ from tapes import tape_of, values
 
 import fdiff
 from fdiff import kernels
-from fdiff.kernels.ir.operation_costs import SLOW, flops_of, instructions_of
+from fdiff.kernels.ir.operation_costs import SLOW, flops_of, formula_facts, instructions_of
 from fdiff.kernels.ir.type_inference import DtypeInference
 from fdiff.kernels.ir.word_table import COUNTED, DTYPES, WORDS, Word
-from fdiff.kernels.kernel_source import elementary_calls
 from fdiff.kernels.llvm.arithmetic import UnknownWordError
 from fdiff.kernels.llvm.llvm_words import _INSTRUCTIONS, formula_of
+from fdiff.kernels.llvm.loop_hints import calls_in
 from fdiff.kernels.llvm.types import TypedValue, integer, llvm_type
 from fdiff.kernels.runtime import maths, scalar
 from fdiff.kernels.runtime.maths.exponential import exp
@@ -126,4 +127,6 @@ def test_costs_are_those_of_the_rows():
     assert flops_of("rt.rint({0})") == flops_of("rt.remainder({0}, {1})") == SLOW
     assert instructions_of("rt.sech_squared({0})") == instructions_of("rt.tanh({0})") == "rt.tanh"
     assert instructions_of("rt.erf({0})") == ""
-    assert elementary_calls("rt.exp2(rt.log(x)) + rt.sech_squared(y)") == ["exp2", "log"]
+    text = "rt.exp2(rt.log({0})) + rt.sech_squared({1})"
+    assert formula_facts(text).elementary == ("rt.exp2", "rt.log")
+    assert calls_in(ast.parse(text).body) == 2

@@ -12,7 +12,6 @@ times eight entries, the last of which may be garbage, or single entries.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,6 +25,7 @@ from ...foreign_errors import not_foreign
 from ...kernel_rule import Kind
 from ...primitive import PRIMITIVES, Primitive
 from ..ir.loops import NUMPY
+from ..ir.operation_costs import formula_facts
 from ..ir.word_table import with_periodic_of_libm
 from .complex_opcodes import forms
 from .opcode_bodies import ROUTINES
@@ -37,8 +37,8 @@ ALWAYS = ""
 # What every interpreter has: of numbers, these operations; and these instructions.
 _COMMON = (Kind.ADD, Kind.SUBTRACT, Kind.MULTIPLY, Kind.DIVIDE, Kind.NEGATIVE)
 _COMMON_ROUTINES = ("fill", "move", "move padded", "copy", "sum f8")
-_SLOT = re.compile(r"\{(\d)\}")
-_CALLS = re.compile(r"\bmath\.|\brt\.(?!floor|ceil|trunc)")  # of functions of many instructions
+# Words of few instructions; a call of any other is no line of a loop over vectors.
+_SHORT = {"abs", "min", "max", "rt.floor", "rt.ceil", "rt.trunc", *NUMPY.values()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +126,7 @@ def _entries(primitive: Primitive) -> Iterator[_Entry]:
             if source != target:
                 yield _Entry(primitive.name, (source,), target, text, common)
         return
-    arity = 1 + max(int(k) for k in _SLOT.findall(text))
-    for reads in product(DTYPES, repeat=arity):
+    for reads in product(DTYPES, repeat=formula_facts(text).operands):
         gives = _result(primitive, reads)
         if gives is not None:
             yield _Entry(primitive.name, reads, gives, text, common)
@@ -166,7 +165,7 @@ def _result(primitive: Primitive, reads: tuple[str, ...]) -> str | None:
 
 def _forms(entry: _Entry) -> Iterator[tuple[str, list[str]]]:
     numbers = {*entry.reads, entry.gives} == {"f8"}
-    calls = _CALLS.search(entry.text) is not None
+    calls = any(word.name not in _SHORT for word in formula_facts(entry.text).words)
     if numbers and not calls:
         yield "S", _loop(entry, "")
     else:

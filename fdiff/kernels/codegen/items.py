@@ -22,7 +22,7 @@ from ..ir.loops import (
     TileLoop,
     VersionedLoop,
 )
-from ..kernel_source import INDENT, indented
+from .lines import Line, LineKind, deeper, let, loop_head
 from .loop_nest import emit_nest
 from .sequential_loop import emit_control
 from .small_matrices import emit_inline
@@ -33,7 +33,7 @@ _LEAST_AHEAD, _MOST_AHEAD = 64, 256  # rows that are read ahead to find the end 
 _LOOKAHEAD = "lookahead"
 
 
-def emit_item(item: Item | Conditional, symbols: SymbolTable, *, part: bool = False) -> list[str]:
+def emit_item(item: Item | Conditional, symbols: SymbolTable, *, part: bool = False) -> list[Line]:
     """The lines of an item."""
     if isinstance(item, Nest):
         return emit_nest(item, symbols)
@@ -42,32 +42,31 @@ def emit_item(item: Item | Conditional, symbols: SymbolTable, *, part: bool = Fa
     if isinstance(item, Call):
         return emit_inline(item) if item.inline else symbols.call(item, part=part)
     if isinstance(item, TileLoop):
-        return [*tile_head(item, part=part), *indented(_body(item, symbols, part=part))]
+        return [*tile_head(item, part=part), *deeper(_body(item, symbols, part=part))]
     if isinstance(item, VersionedLoop):
         return _emit_versions(item, symbols, part=part)
-    zero, other = (indented(emit_nest(nest, symbols)) for nest in (item.zero, item.other))
-    return [f"if {item.local} == 0:", *zero, "else:", *other]
+    zero, other = (deeper(emit_nest(nest, symbols)) for nest in (item.zero, item.other))
+    return [Line(f"if {item.local} == 0:"), *zero, Line("else:"), *other]
 
 
-def _body(loop: TileLoop, symbols: SymbolTable, *, part: bool) -> list[str]:
+def _body(loop: TileLoop, symbols: SymbolTable, *, part: bool) -> list[Line]:
     """The lines for one tile."""
     return [line for item in loop.items for line in emit_item(item, symbols, part=part)]
 
 
-def tile_head(loop: TileLoop, *, part: bool = False) -> list[str]:
+def tile_head(loop: TileLoop, *, part: bool = False) -> list[Line]:
     """The head of a loop over tiles of rows."""
     rows, counter = loop.rows, f"{BLOCK}s"
     count = f"({rows} + {BLOCK} - 1) // {BLOCK}"
     bounds = ", ".join(_part_of(count)) if part else count
     return [
-        f"{BLOCK} = {loop.block}",
-        f"for {counter} in range({bounds}):",
-        f"{INDENT}{BEGIN} = {counter} * {BLOCK}",
-        f"{INDENT}{END} = min({BEGIN} + {BLOCK}, {rows})",
+        let(BLOCK, loop.block),
+        loop_head(counter, bounds),
+        *deeper((let(BEGIN, f"{counter} * {BLOCK}"), let(END, f"min({BEGIN} + {BLOCK}, {rows})"))),
     ]
 
 
-def _emit_versions(loop: VersionedLoop, symbols: SymbolTable, *, part: bool) -> list[str]:
+def _emit_versions(loop: VersionedLoop, symbols: SymbolTable, *, part: bool) -> list[Line]:
     """A loop over runs of rows: each is found by reading ahead, and has the first version it fits.
 
     How many rows are read ahead follows from the length of the last run: rows that are read but lie
@@ -76,16 +75,17 @@ def _emit_versions(loop: VersionedLoop, symbols: SymbolTable, *, part: bool) -> 
     rows, block = loop.fallback.rows, loop.fallback.block
     begin, rows = _part_of(rows) if part else ("0", rows)
     body = [
-        f"{BEGIN} = {END}",
-        f"{AHEAD} = min({BEGIN} + {_LOOKAHEAD}, {rows})",
+        let(BEGIN, END),
+        let(AHEAD, f"min({BEGIN} + {_LOOKAHEAD}, {rows})"),
         *(line for nest in loop.measured for line in emit_nest(nest, symbols)),
     ]
     fallback = _body(loop.fallback, symbols, part=part)
-    lines = [f"{_LOOKAHEAD} = {_LEAST_AHEAD}", f"{END} = min({BEGIN} + {block}, {rows})", *fallback]
+    least = let(_LOOKAHEAD, str(_LEAST_AHEAD))
+    lines = [least, let(END, f"min({BEGIN} + {block}, {rows})"), *fallback]
     for version in reversed(loop.versions):
         lines = _either(version, lines, symbols)
-    head = [f"{_LOOKAHEAD} = {_LEAST_AHEAD}", f"{END} = {begin}", f"while {END} < {rows}:"]
-    return head + indented((*body, *lines))
+    runs = Line(f"while {END} < {rows}:", LineKind.WHILE)
+    return [least, let(END, begin), runs, *deeper((*body, *lines))]
 
 
 def _part_of(count: str) -> tuple[str, str]:
@@ -93,16 +93,16 @@ def _part_of(count: str) -> tuple[str, str]:
     return f"rt.part_begin({count}, part, parts)", f"rt.part_begin({count}, part + 1, parts)"
 
 
-def _either(version: LoopVersion, other: Iterable[str], symbols: SymbolTable) -> list[str]:
+def _either(version: LoopVersion, other: Iterable[Line], symbols: SymbolTable) -> list[Line]:
     """The lines of a version if the rows ahead fit it, else the others."""
     size = f"{END} - {BEGIN}"
     end = version.ends[0] if len(version.ends) == 1 else f"min({', '.join(version.ends)})"
-    adapted = f"{_LOOKAHEAD} = max({_LEAST_AHEAD}, min({_MOST_AHEAD}, 2 * ({size})))"
+    adapted = let(_LOOKAHEAD, f"max({_LEAST_AHEAD}, min({_MOST_AHEAD}, 2 * ({size})))")
     nests = (line for nest in version.items for line in emit_nest(nest, symbols))
     return [
-        f"{END} = {end}",
-        f"if {' and '.join([f'{size} >= {_SHORTEST_RUN}', *version.tests])}:",
-        *indented((adapted, *nests)),
-        "else:",
-        *indented(other),
+        let(END, end),
+        Line(f"if {' and '.join([f'{size} >= {_SHORTEST_RUN}', *version.tests])}:"),
+        *deeper((adapted, *nests)),
+        Line("else:"),
+        *deeper(other),
     ]

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from ...kernel_rule import Kind
 from ...process.background import checkpoint
 from ..ir.control_items import ControlItem, SequentialLoop
+from ..ir.expression_names import names_in, table_entry
 from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import NUMPY, Call, Conditional, Item, LoopProgram, Nest, TileLoop, nests_and_calls
 from ..ir.parallel import ParallelProgram
-from ..kernel_source import STARTED, KernelSource, WorkspaceBuffer, indented
+from ..kernel_source import STARTED, KernelSource, TextFacts, WorkspaceBuffer
 from ..runtime.status import OUT_OF_RANGE
 from .items import emit_item, tile_head
+from .lines import (
+    Line,
+    LineKind,
+    Lines,
+    deeper,
+    has_loops_of_moves,
+    leave,
+    let,
+    load,
+    store,
+    text_of,
+)
 from .loop_nest import has_angle
 from .outlining import LONG, Region, outline
 from .parallel_regions import BLAS_TABLES, emit_parallel, parallel_text, worker_prologue
@@ -21,8 +33,6 @@ from .symbol_table import SymbolTable
 from .workspace import allocate
 
 STAMPS = "ticks"  # the memory for time stamps
-_WORD = re.compile(r"\w+")
-_NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
 
 
 def emit(
@@ -49,29 +59,52 @@ def emit(
         regions += _regions(item, symbols)
     regions += [Region((time_stamp(len(program.items)),))] * timed
     trips, angles = facts = _has_trips(program), _has_angles(program)
-    tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
+    tail = [store(f"{out.name}[0]", out.scalar) for out in program.outputs if out.scalar]
     tail.append(_return(angles=angles))
-    functions: list[str] = []
+    functions: list[Line] = []
     memory = {t.name: f"r{where[t.name]}" for t in program.temporaries}
-    body = [line for region in regions for line in region.indented(region.lines)]
+    body = [line for region in regions for line in region.placed(region.lines)]
     if len(body) > LONG and not timed:
         functions, body = outline(regions, tail, memory)
-    used = set(_WORD.findall("\n".join(body))) if functions else memory.keys()
-    body = [*(f"{t} = {r}" for t, r in memory.items() if t in used), *body, *tail]
+    used = _names(body) if functions else memory.keys()
+    body = [*(let(t, r) for t, r in memory.items() if t in used), *body, *tail]
     body = [*symbols.legend(), *_locals(*facts), *body]
     kernel = _kernel(graph, body, _buffer_parameters(buffers, begin), timed=timed)
-    text = "\n".join([*functions, *kernel]) + "\n"
-    return KernelSource(text, names, buffers, trips=trips, angles=angles, outlined=bool(functions))
+    lines = [*functions, *kernel]
+    whole = _facts(lines, trips=trips, angles=angles, outlined=bool(functions))
+    return KernelSource(text_of(lines), names, buffers, facts=whole)
 
 
-def time_stamp(k: int) -> str:
+def _facts(lines: Lines, *, trips: bool, angles: bool, outlined: bool = False) -> TextFacts:
+    """What is known of a kernel's lines."""
+    functions = [name for line in lines for name in line.functions]
+    straight = trips and not (functions or outlined) and has_loops_of_moves(lines)
+    return TextFacts(
+        trips,
+        angles,
+        outlined,
+        straight,
+        loops=sum(line.kind is LineKind.LOOP for line in lines),
+        nested=sum(line.depth > 1 for line in lines),
+        calls=len(functions),
+        functions=len(set(functions)),
+    )
+
+
+def _names(lines: Lines) -> set[str]:
+    """The names in lines of code."""
+    code = (line.text for line in lines if line.kind is not LineKind.COMMENT)
+    return {name for text in code for name in names_in(text)}
+
+
+def time_stamp(k: int) -> Line:
     """The line that notes when item `k` of a timed kernel begins."""
-    return f"{STAMPS}[{k}] = rt.ticks()"
+    return store(f"{STAMPS}[{k}]", "rt.ticks()")
 
 
-def first_time_stamp(k: int) -> str:
+def first_time_stamp(k: int) -> Line:
     """The line of a time stamp in a kernel of several threads: the first that gets there counts."""
-    return f"rt.compare_exchange({STAMPS}, {k}, 0, rt.ticks())"
+    return Line(f"rt.compare_exchange({STAMPS}, {k}, 0, rt.ticks())")
 
 
 def _emit_parallel(
@@ -80,13 +113,13 @@ def _emit_parallel(
     """The kernel that several threads run."""
     where, buffers = allocate(program)
     text = parallel_text(where, len(program.outputs), symbols)
-    body: list[str] = []
+    body: list[Line] = []
     for k, item in enumerate(program.items):
         body += [first_time_stamp(k)] * timed
         body += emit_parallel(item, text)
     body += [first_time_stamp(len(program.items))] * timed
-    tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
-    tail = ["if thread == 0:", *indented(tail)] if tail else []
+    tail = [store(f"{out.name}[0]", out.scalar) for out in program.outputs if out.scalar]
+    tail = [Line("if thread == 0:"), *deeper(tail)] if tail else []
     memory = [text.memory(t) for t in program.temporaries]
     prologue = worker_prologue(buffers, begin + len(buffers) + 1)
     trips, angles = facts = _has_trips(program), _has_angles(program)
@@ -94,8 +127,8 @@ def _emit_parallel(
     lines = [*symbols.legend(), *start, *memory, *body, *tail, _return(angles=angles)]
     parameters = [*_buffer_parameters(buffers, begin), 'worker: "i8* worker"']
     kernel = _kernel(graph, lines, parameters, timed=timed)
-    text = "\n".join(kernel) + "\n"
-    return KernelSource(text, symbols.routines, buffers, threaded=True, trips=trips, angles=angles)
+    whole = _facts(kernel, trips=trips, angles=angles)
+    return KernelSource(text_of(kernel), symbols.routines, buffers, threaded=True, facts=whole)
 
 
 def _parts(program: LoopProgram | ParallelProgram) -> Iterator[Nest | Call]:
@@ -118,29 +151,29 @@ def _has_angles(program: LoopProgram | ParallelProgram) -> bool:
     return any(has_angle(statement) for nest in nests for statement in nest.all_statements)
 
 
-def _locals(trips: bool, angles: bool) -> list[str]:  # noqa: FBT001 - both facts
+def _locals(trips: bool, angles: bool) -> list[Line]:  # noqa: FBT001 - both facts
     """When the kernel began, for loops over trips; the flag that an argument was out of range."""
-    return [f"{STARTED} = rt.ticks()"] * trips + ["out_of_range = False"] * angles
+    return [let(STARTED, "rt.ticks()")] * trips + [let("out_of_range", "False")] * angles
 
 
-def _return(*, angles: bool) -> str:
-    return f"return {OUT_OF_RANGE} if out_of_range else 0" if angles else "return 0"
+def _return(*, angles: bool) -> Line:
+    return leave(f"{OUT_OF_RANGE} if out_of_range else 0" if angles else 0)
 
 
 def _kernel(
-    graph: KernelGraph, lines: list[str], parameters: list[str], *, timed: bool
-) -> list[str]:
+    graph: KernelGraph, lines: list[Line], parameters: list[str], *, timed: bool
+) -> list[Line]:
     """The kernel's function from these lines; `parameters` follow the parameters of the graph."""
     every = ", ".join([*_parameters(graph, timed=timed), *parameters])
-    prologue = _prologue(graph, "\n".join(lines))
-    return [f"def kernel({every}):", *indented((*prologue, *lines))]
+    prologue = _prologue(graph, _names(lines))
+    return [Line(f"def kernel({every}):"), *deeper((*prologue, *lines))]
 
 
 def _regions(item: Item | Conditional, symbols: SymbolTable, depth: int = 0) -> Iterator[Region]:
     """The lines of an item; a tile loop is a region for its head, and one for each item inside."""
     checkpoint()
     if isinstance(item, TileLoop):
-        yield Region(tuple(tile_head(item)), depth)
+        yield Region(tuple(tile_head(item)), depth, is_head=True)
         for inner in item.items:
             yield from _regions(inner, symbols, depth + 1)
     else:
@@ -182,26 +215,24 @@ def _pointer(dtype: str) -> str:
     return f"{'u1' if dtype == 'b1' else dtype}*"
 
 
-def _prologue(graph: KernelGraph, body: str) -> list[str]:
-    """Assignments of the strides, sizes and numbers that the body names."""
-    used = set(_NAMES.findall(body))
-    lines: list[str] = []
+def _prologue(graph: KernelGraph, used: set[str]) -> list[Line]:
+    """Assignments of the strides, sizes and numbers among the names that are used."""
+    lines: list[Line] = []
     first = 0
     for k, i in enumerate(graph.inputs):
         op = graph.ops[i]
         axes = range(len(op.dims))
-        lines += [f"x{k}_{a} = strides[{first + a}]" for a in axes if f"x{k}_{a}" in used]
+        lines += [load(f"x{k}_{a}", f"strides[{first + a}]") for a in axes if f"x{k}_{a}" in used]
         first += len(axes) if op.data[1] == "A" else 0
     literals = dict(graph.literals)
     sizes = {f"n{k}": literals.get(f"n{k}", f"ints[{k}]") for k in range(graph.sizes)}
-    lines += [f"{name} = {value}" for name, value in sizes.items() if name in used]
+    lines += [let(name, value) for name, value in sizes.items() if name in used]
     for op in graph.all_ops:
         if op.kind is Kind.VALUE and op.text in used:
-            table = "ints" if op.text[0] == "m" else "floats"
-            at = int(op.text[1:]) + (graph.sizes if table == "ints" else 0)
-            entry = f"{table}[{at}]"
+            letter, number = table_entry(op.text) or ("", 0)
+            entry = f"ints[{graph.sizes + number}]" if letter == "m" else f"floats[{number}]"
             plain = op.dtype in ("i8", "f8")
-            lines.append(f"{op.text} = {entry if plain else f'{NUMPY[op.dtype]}({entry})'}")
+            lines.append(let(op.text, entry if plain else f"{NUMPY[op.dtype]}({entry})"))
             used.discard(op.text)
-    lines += [f"m{k} = ints[{graph.sizes + k}]" for k in range(graph.ints) if f"m{k}" in used]
-    return lines
+    integers = [k for k in range(graph.ints) if f"m{k}" in used]
+    return lines + [load(f"m{k}", f"ints[{graph.sizes + k}]") for k in integers]

@@ -7,20 +7,28 @@ Compiler Design and Implementation, Morgan Kaufmann 1997, section 13.2).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 from ..ir.index_expressions import plus, strides, times
 from ..ir.loops import Access, Nest, Statement, StatementKind, depth_of
-from ..kernel_source import INDENT, indented
+from ..ir.operation_costs import formula_facts
+from .lines import Line, deeper, let
+
+T = TypeVar("T")
 
 
-class LoopLines:
-    """The lines before and after the loop of each depth; `depth` is where each local is known."""
+class LoopLines(Generic[T]):
+    """The lines before and after the loop of each depth; `depth` is where each local is known.
 
-    def __init__(self, nest: Nest, prefix: str) -> None:
+    `let` makes the line that assigns a local.
+    """
+
+    def __init__(self, nest: Nest, prefix: str, let: Callable[[str, str], T]) -> None:
         self.rank = len(nest.domain)
-        self.before: list[list[str]] = [[] for _ in range(self.rank + 1)]
-        self.after: list[list[str]] = [[] for _ in range(self.rank + 1)]
+        self.let = let
+        self.before: list[list[T]] = [[] for _ in range(self.rank + 1)]
+        self.after: list[list[T]] = [[] for _ in range(self.rank + 1)]
         self.depth: dict[str, int] = {}
         self.bases: dict[str, str] = {}
         self.prefix = prefix
@@ -53,37 +61,36 @@ class LoopLines:
         """A local for an expression, computed once at this depth."""
         if text not in self.bases:
             self.bases[text] = f"p{self.prefix}{len(self.bases)}"
-            self.before[depth].append(f"{self.bases[text]} = {text}")
+            self.before[depth].append(self.let(self.bases[text], text))
         return self.bases[text]
 
 
-def pick_lines(target: str, at: str, comparison: str, operands: Sequence[str]) -> list[str]:
+def pick_lines(target: str, at: str, comparison: str, operands: Sequence[str]) -> list[Line]:
     """Keep a value that is better than the best so far, or the first NaN, and where it stands."""
     value, best = operands
     return [
-        f"if {value} {comparison} {best} or ({value} != {value} and {best} == {best}):",
-        f"{INDENT}{best} = {value}",
-        f"{INDENT}{target} = {at}",
+        Line(f"if {value} {comparison} {best} or ({value} != {value} and {best} == {best}):"),
+        *deeper((let(best, value), let(target, at))),
     ]
 
 
-def lines_of_local(statement: Statement, out_of_bounds: Sequence[str]) -> list[str]:
+def lines_of_local(statement: Statement, out_of_bounds: Sequence[Line]) -> list[Line]:
     """The lines of a statement that computes a local of others; none of other statements.
 
     Those `out_of_bounds` follow where a position lies outside of its axis.
     """
     kind, target, text, operands, _, _ = statement
     if kind is StatementKind.LET:
-        return [f"{target} = {text.format(*operands)}"]
+        return [let(target, text.format(*operands), formula_facts(text).elementary)]
     if kind is StatementKind.ACCUMULATE:
-        return [f"{target} = {text.format(target, *operands)}"]
+        return [let(target, text.format(target, *operands), formula_facts(text).elementary)]
     if kind is not StatementKind.WRAP:
         return []
     position = operands[0]
     if not text:
-        return [f"{target} = np.int64({position})"]
+        return [let(target, f"np.int64({position})")]
     return [
-        f"{target} = {position} + {text} if {position} < 0 else {position}",
-        f"if {target} < 0 or {target} >= {text}:",
-        *indented(out_of_bounds),
+        let(target, f"{position} + {text} if {position} < 0 else {position}"),
+        Line(f"if {target} < 0 or {target} >= {text}:"),
+        *deeper(out_of_bounds),
     ]

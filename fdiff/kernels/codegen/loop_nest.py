@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from ..ir.loops import Guard, Nest, Statement, StatementKind
-from ..ir.word_table import called_word
-from ..kernel_source import INDENT
+from ..ir.operation_costs import formula_facts
 from ..passes.tile.loop_collapse import collapse
 from ..runtime.status import OUT_OF_BOUNDS
+from .lines import Line, LineKind, comment, deeper, leave, let, load, loop_head, store
 from .loop_lines import LoopLines, lines_of_local, pick_lines
 from .symbol_table import SymbolTable
 
 
-class _Lines(LoopLines):
+class _Lines(LoopLines[Line]):
     """The lines of a nest; `checked` are arguments of sin, cos and tan whose range was checked."""
 
     def __init__(self, nest: Nest, prefix: str, symbols: SymbolTable) -> None:
-        super().__init__(nest, prefix)
+        super().__init__(nest, prefix, let)
         self.symbols = symbols
         self.checked: set[str] = set()
 
 
-def emit_nest(nest: Nest, symbols: SymbolTable) -> list[str]:
+def emit_nest(nest: Nest, symbols: SymbolTable) -> list[Line]:
     """Lines of the nest; loops that walk through memory in order are collapsed into one."""
     nest = nest if nest.excluded else collapse(nest)
     lines = _Lines(nest, _number(nest), symbols)
     for accumulator in nest.accumulators:
         if accumulator.identity != accumulator.name:  # else it continues
-            lines.before[accumulator.depth].append(f"{accumulator.name} = {accumulator.identity}")
+            begin = let(accumulator.name, accumulator.identity)
+            lines.before[accumulator.depth].append(begin)
     for statement in nest.statements:
         _emit(lines, statement)
     for guard, statements in nest.branches:
@@ -34,32 +35,35 @@ def emit_nest(nest: Nest, symbols: SymbolTable) -> list[str]:
     for accumulator in nest.accumulators:
         for statement in accumulator.final:
             lines.after[accumulator.depth] += _text(lines, statement)
-    out = [f"# {nest.comment}"]
+    out = [comment(nest.comment)]
     if nest.branches:
         return out + _edges(lines, nest)
     if nest.excluded:
         return out + _around(lines, nest)
     for depth in range(lines.rank + 1):
-        out += [INDENT * depth + line for line in lines.before[depth]]
+        out += deeper(lines.before[depth], depth)
         if depth < lines.rank:
-            out.append(f"{INDENT * depth}for i{depth} in range({_range(nest, depth)}):")
+            out.append(_loop(depth, _range(nest, depth)))
     for depth in range(lines.rank - 1, -1, -1):
-        out += [INDENT * depth + line for line in lines.after[depth]]
+        out += deeper(lines.after[depth], depth)
     return out
+
+
+def _loop(depth: int, bounds: str) -> Line:
+    """The head of the loop at this depth."""
+    return loop_head(f"i{depth}", bounds, LineKind.LOOP)._replace(depth=depth)
 
 
 def _branch(lines: _Lines, guard: Guard, statements: tuple[Statement, ...]) -> None:
     """Statements in the innermost loop that run where the guard holds."""
     inner = lines.before[lines.rank]
     tests = [f"{begin} <= i{k} < {end}" for k, begin, end in guard]
-    indent = INDENT if tests else ""
     if tests:
-        inner.append(f"if {' and '.join(tests)}:")
+        inner.append(Line(f"if {' and '.join(tests)}:"))
     for statement in statements:
         lines.depth[statement.target] = lines.rank
-        inner += [
-            indent + line for line in _range_check(lines, statement) + _text(lines, statement)
-        ]
+        text = _range_check(lines, statement) + _text(lines, statement)
+        inner += deeper(text, bool(tests))
     lines.checked.clear()
 
 
@@ -68,19 +72,19 @@ def _range(nest: Nest, depth: int) -> str:
     return nest.domain[depth] if bounds is None else ", ".join(bounds)
 
 
-def _outer(lines: _Lines, nest: Nest) -> tuple[list[str], str]:
+def _outer(lines: _Lines, nest: Nest) -> tuple[list[Line], str]:
     """The outer loops, and the test that their iteration is inside the excluded box."""
-    out: list[str] = []
+    out: list[Line] = []
     last = lines.rank - 1
     for depth in range(last):
-        out += [INDENT * depth + line for line in lines.before[depth]]
-        out.append(f"{INDENT * depth}for i{depth} in range({nest.domain[depth]}):")
-    out += [INDENT * last + line for line in lines.before[last]]
+        out += deeper(lines.before[depth], depth)
+        out.append(_loop(depth, nest.domain[depth]))
+    out += deeper(lines.before[last], last)
     bounds = [(k, *b) for k, b in enumerate(nest.excluded[:last]) if b is not None]
     return out, " and ".join(f"{begin} <= i{k} < {end}" for k, begin, end in bounds)
 
 
-def _around(lines: _Lines, nest: Nest) -> list[str]:
+def _around(lines: _Lines, nest: Nest) -> list[Line]:
     """Loops around the excluded box: the innermost runs up to it, then on from its end."""
     out, inside = _outer(lines, nest)
     last = lines.rank - 1
@@ -89,12 +93,12 @@ def _around(lines: _Lines, nest: Nest) -> list[str]:
     if inside:
         begin, end = (f"{x} if {inside} else {size}" if x else "" for x in (begin, end))
     for bound in [begin, f"{end}, {size}"] if end else [begin]:
-        out.append(f"{INDENT * last}for i{last} in range({bound}):")
-        out += [INDENT * lines.rank + line for line in lines.before[lines.rank]]
+        out.append(_loop(last, bound))
+        out += deeper(lines.before[lines.rank], lines.rank)
     return out
 
 
-def _edges(lines: _Lines, nest: Nest) -> list[str]:
+def _edges(lines: _Lines, nest: Nest) -> list[Line]:
     """A nest over the few entries of an edge: one scalar loop that jumps over the excluded box.
 
     It is little code, as LLVM would take longer to vectorise it than it ever runs.
@@ -102,21 +106,16 @@ def _edges(lines: _Lines, nest: Nest) -> list[str]:
     out, inside = _outer(lines, nest)
     last = lines.rank - 1
     size, own = nest.domain[last], nest.excluded[last]
-    indent = INDENT * last
+    jump: list[Line] = []
     if own is None:
-        out.append(f"{indent}for i{last} in range(0 if {inside} else {size}):")
-        jump = []
+        out.append(_loop(last, f"0 if {inside} else {size}"))
     else:
         begin, end = own
-        skip = f"({end}) - begin"
-        out.append(f"{indent}begin = {begin}")
-        out.append(
-            f"{indent}skip = {skip} if {inside} else 0" if inside else f"{indent}skip = {skip}"
-        )
-        out.append(f"{indent}for e in range({size} - skip):")
-        jump = [f"i{last} = e if e < begin else e + skip"]
-    body = [*jump, "rt.keep_scalar()", *lines.before[lines.rank]]
-    return out + [INDENT * lines.rank + line for line in body]
+        skip = f"({end}) - begin" + f" if {inside} else 0" * bool(inside)
+        head = (let("begin", begin), let("skip", skip), loop_head("e", f"{size} - skip"))
+        out += deeper(head, last)
+        jump = [let(f"i{last}", "e if e < begin else e + skip")]
+    return [*out, *deeper((*jump, Line("rt.keep_scalar()"), *lines.before[lines.rank]), lines.rank)]
 
 
 def _number(nest: Nest) -> str:
@@ -133,37 +132,40 @@ def _emit(lines: _Lines, statement: Statement) -> None:
 
 def has_angle(statement: Statement) -> bool:
     """Whether a statement is a sine, cosine or tangent, whose argument may be out of range."""
-    word = called_word(statement.text)
-    return word is not None and word.periodic
+    return any(word.periodic for word in formula_facts(statement.text).words)
 
 
-def _range_check(lines: _Lines, statement: Statement) -> list[str]:
+def _range_check(lines: _Lines, statement: Statement) -> list[Line]:
     """Before the first sine, cosine or tangent of a value: whether it is out of their range."""
     if not has_angle(statement) or statement.operands[0] in lines.checked:
         return []
+    assert formula_facts(statement.text).call is not None, (
+        "only an operand is known to be the angle"
+    )
     lines.checked.add(statement.operands[0])
-    return [f"out_of_range |= rt.out_of_range({statement.operands[0]})"]
+    check = f"out_of_range |= rt.out_of_range({statement.operands[0]})"
+    return [Line(check, LineKind.FLAG, "out_of_range")]
 
 
-def _text(lines: _Lines, statement: Statement) -> list[str]:
+def _text(lines: _Lines, statement: Statement) -> list[Line]:
     kind, target, text, operands, access, _ = statement
-    if local := lines_of_local(statement, [f"return {OUT_OF_BOUNDS}"]):
+    if local := lines_of_local(statement, [leave(OUT_OF_BOUNDS)]):
         return local
     assert access is not None
     name, at = access.buffer.name, lines.address(access)
     if kind is StatementKind.POSITION:
-        return [f"{target} = {at}"]
+        return [let(target, at)]
     if kind is StatementKind.LOAD:
-        return [f"{target} = {lines.symbols.entry(name, at)}"]
+        return [load(target, lines.symbols.entry(name, at))]
     if kind is StatementKind.STORE:
-        return [f"{name}[{at}] = {operands[0]}"]
+        return [store(f"{name}[{at}]", operands[0])]
     if kind is StatementKind.CARRY:
         stored = lines.symbols.entry(name, at)
-        return [f"{target} = {stored} if i{operands[0]} > 0 else {text}"]
+        return [let(target, f"{stored} if i{operands[0]} > 0 else {text}")]
     if kind is StatementKind.PICK:
         return pick_lines(target, at, text, operands)
     assert kind is StatementKind.UPDATE, kind
     simple = at.isidentifier() or at.isdigit()
-    first, at = ([], at) if simple else ([f"{target} = {at}"], target)
+    first, at = ([], at) if simple else ([let(target, at)], target)
     updated = text.format(lines.symbols.operand(name, at), operands[0])
-    return [*first, f"{name}[{at}] = {updated}"]
+    return [*first, Line(f"{name}[{at}] = {updated}", functions=formula_facts(text).elementary)]

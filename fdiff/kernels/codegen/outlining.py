@@ -9,51 +9,44 @@ read later. What it brought: docs/decisions/long-kernels-are-outlined.md.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from ...attributes import cached_property
-from ..kernel_source import INDENT
+from ..ir.expression_names import are_names, split_at_names
+from .lines import LOOPS, Line, LineKind, deeper
 
 LONG = 400  # lines from which on a kernel is outlined
 STRAIGHT = 40  # lines from which on straight code is outlined, too
-_NAME = re.compile(r"((?<![\w.])[A-Za-z_]\w*)")
-_ASSIGNED = re.compile(r" *(?:for )?(\w+) (?:=|\|=|in) ")
-_KEYWORDS = frozenset(
-    [
-        "for", "in", "range", "if", "elif", "else", "and", "or", "not", "return", "while", "True",
-        "False", "np", "rt", "math", "abs", "min", "max",
-    ]
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Region:
-    """Consecutive lines of a kernel inside `depth` tile loops."""
+    """Consecutive lines of a kernel inside `depth` tile loops; the head of one `is_head`."""
 
-    lines: tuple[str, ...]
+    lines: tuple[Line, ...]
     depth: int = 0
+    is_head: bool = False
 
-    def indented(self, lines: Iterable[str]) -> Iterator[str]:
+    def placed(self, lines: Iterable[Line]) -> Iterator[Line]:
         """Lines as they stand in the kernel in the place of this region."""
-        return (INDENT * self.depth + line for line in lines)
+        return deeper(lines, self.depth)
 
     @cached_property
-    def code(self) -> list[str]:
+    def code(self) -> list[Line]:
         """The lines without comments."""
-        return [line for line in self.lines if not line.lstrip().startswith("#")]
+        return [line for line in self.lines if line.kind is not LineKind.COMMENT]
 
     @cached_property
     def tokens(self) -> list[list[str]]:
         """Each line of code split at names: every second token is a name, or a word of Python."""
-        return [_NAME.split(line) for line in self.code]
+        return [split_at_names(line.text) for line in self.code]
 
     @cached_property
     def line_names(self) -> list[list[str]]:
-        """The names in each line of code."""
-        return [[n for n in line[1::2] if n not in _KEYWORDS] for line in self.tokens]
+        """The names in each line of code; a target is the first."""
+        return [are_names(pieces[1::2]) for pieces in self.tokens]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -65,49 +58,46 @@ class Region:
         """The names that are read before they are assigned: the upward-exposed uses."""
         read: set[str] = set()
         assigned: set[str] = set()
-        for target, names in zip(self._targets, self.line_names, strict=True):
-            overwritten = target is not None and "|=" not in target[0]
+        for line, names in zip(self.code, self.line_names, strict=True):
+            overwritten = bool(line.target) and line.kind is not LineKind.FLAG
             read.update([n for n in names[overwritten:] if n not in assigned])
-            if target is not None:
-                assigned.add(target[1])
+            assigned.update([line.target] * bool(line.target))
         return frozenset(read)
 
     @cached_property
     def assigned(self) -> frozenset[str]:
         """The names that are assigned."""
-        return frozenset(target[1] for target in self._targets if target is not None)
-
-    @cached_property
-    def _targets(self) -> list[re.Match[str] | None]:
-        return [_ASSIGNED.match(line) for line in self.code]
+        return frozenset(line.target for line in self.code if line.target)
 
     @property
     def outlinable(self) -> bool:
-        """Whether it can be a function, and is long enough for one."""
-        loops = any(line.startswith("for ") for line in self.lines)
-        if loops and self.lines[-1].startswith(INDENT) and "end_row = " in self.lines[-1]:
-            return False  # the head of a tile loop
-        if any(line.startswith("while ") for line in self.lines):
-            return False  # a versioned loop, whose locals live from one run to the next
-        leaves = any(line.lstrip().startswith(("return", "status")) for line in self.lines)
-        return not leaves and (loops or len(self.lines) >= STRAIGHT)
+        """Whether it can be a function, and is long enough for one.
+
+        The head of a tile loop cannot, nor what may end the kernel, nor a loop whose locals live
+        from one iteration to the next.
+        """
+        kinds = {line.kind for line in self.lines}
+        if self.is_head or kinds & {LineKind.LEAVE, LineKind.WHILE}:
+            return False
+        loops = any(line.kind in LOOPS and not line.depth for line in self.lines)
+        return loops or len(self.lines) >= STRAIGHT
 
 
 def outline(
-    regions: Sequence[Region], tail: list[str], memory: Mapping[str, str]
-) -> tuple[list[str], list[str]]:
+    regions: Sequence[Region], tail: list[Line], memory: Mapping[str, str]
+) -> tuple[list[Line], list[Line]]:
     """Lines of the functions, and lines of the kernel's body without its `tail`.
 
     `memory` is the buffer of each temporary, so that no function gets one buffer under two names:
     its parameters do not alias.
     """
-    functions, body = _Functions(memory), list[str]()
+    functions, body = _Functions(memory), list[Line]()
     for region, results in zip(regions, _live_after(regions, tail), strict=True):
-        body += region.indented(functions.call(region, results))
+        body += region.placed(functions.call(region, results))
     return functions.lines, body
 
 
-def _live_after(regions: Sequence[Region], tail: list[str]) -> list[tuple[str, ...]]:
+def _live_after(regions: Sequence[Region], tail: list[Line]) -> list[tuple[str, ...]]:
     """The names each region assigns that are read later, or in the next iteration of its loop.
 
     This is liveness analysis, from the last region to the first; loops are taken as a whole.
@@ -130,30 +120,31 @@ class _Functions:
     def __init__(self, memory: Mapping[str, str]) -> None:
         self._memory = memory
         self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
-        self.lines: list[str] = []
+        self.lines: list[Line] = []
 
-    def call(self, region: Region, results: tuple[str, ...]) -> Iterable[str]:
+    def call(self, region: Region, results: tuple[str, ...]) -> Iterable[Line]:
         """The region as a call of a function, or as it is."""
         parameters = [n for n in region.names if n in region.read]
         arguments = [self._memory.get(n, n) for n in parameters]
         if not region.outlinable or len(set(arguments)) < len(arguments):
             return region.lines
         numbers = {name: f"_{k}" for k, name in enumerate(region.names)}
-        text = tuple(numbers.get(token, token) for line in region.tokens for token in (*line, "\n"))
+        lines = zip(region.code, region.tokens, strict=True)
+        tokens = (token for line, pieces in lines for token in (f"\n{line.depth}", *pieces))
+        text = tuple(numbers.get(token, token) for token in tokens)
         key = text, tuple(numbers[n] for n in results)
         if key not in self._known:
             self._known[key] = f"outlined{len(self._known)}"
             self._define(self._known[key], region, parameters, results)
         call = f"{self._known[key]}({', '.join(arguments)})"
-        return [f"{', '.join(results)} = {call}" if results else call]
+        return [Line(f"{', '.join(results)} = {call}" if results else call)]
 
     def _define(
         self, name: str, region: Region, parameters: list[str], results: tuple[str, ...]
     ) -> None:
         self.lines += [
-            f"def {name}({', '.join(parameters)}):",
-            *(INDENT + line for line in region.lines),
-            f"{INDENT}return {', '.join(results)}".rstrip(),
-            "",
-            "",
+            Line(f"def {name}({', '.join(parameters)}):"),
+            *deeper((*region.lines, Line(f"return {', '.join(results)}" if results else "return"))),
+            Line(""),
+            Line(""),
         ]

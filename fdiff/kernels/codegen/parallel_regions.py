@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ..ir.index_expressions import size
 from ..ir.loops import NUMPY, Nest, Temporary
+from ..ir.operation_costs import formula_facts
 from ..ir.parallel import (
     THREADS,
     ParallelLoop,
@@ -22,9 +23,10 @@ from ..ir.parallel import (
     SerialRegion,
     name_of_private_copy,
 )
-from ..kernel_source import INDENT, WorkspaceBuffer, indented
+from ..kernel_source import WorkspaceBuffer
 from ..runtime.worker_code import CONSTANTS, WORKER
 from .items import emit_item
+from .lines import Line, LineKind, deeper, leave, let, load, loop_head, store
 from .loop_nest import emit_nest
 from .symbol_table import SymbolTable, call_text
 
@@ -38,19 +40,19 @@ class ParallelText:
     """
 
     buffers: Mapping[str, int]
-    barrier: tuple[str, ...]
+    barrier: tuple[Line, ...]
     symbols: SymbolTable
 
     def copy(self, name: str, number: str) -> str:
         """Position of a copy in a buffer that has one for each thread or part."""
         return f"{number} * copy_size{self.buffers[name]}"
 
-    def memory(self, temporary: Temporary) -> str:
+    def memory(self, temporary: Temporary) -> Line:
         """The line that names the memory of a temporary; a worker knows only its own copy."""
         name, buffer = temporary.name, f"r{self.buffers[temporary.name]}"
         if temporary.copies == THREADS:
-            return f"{name} = rt.offset({buffer}, {self.copy(name, 'thread')})"
-        return f"{name} = {buffer}"
+            return let(name, f"rt.offset({buffer}, {self.copy(name, 'thread')})")
+        return let(name, buffer)
 
 
 def parallel_text(buffers: Mapping[str, int], outputs: int, symbols: SymbolTable) -> ParallelText:
@@ -58,22 +60,24 @@ def parallel_text(buffers: Mapping[str, int], outputs: int, symbols: SymbolTable
     count = 1 + max(buffers.values(), default=-1)
     written = [f"out{k}" for k in range(outputs)] + [f"r{k}" for k in range(count)]
     call = call_text("barrier", "worker", "first_part", *written)
-    leave = f"{INDENT}return {CONSTANTS['ABANDONED']}"
-    return ParallelText(buffers, (f"if {call} != 0:", leave), symbols)
+    barrier = (Line(f"if {call} != 0:"), *deeper([leave(CONSTANTS["ABANDONED"])]))
+    return ParallelText(buffers, barrier, symbols)
 
 
-def worker_prologue(buffers: tuple[WorkspaceBuffer, ...], first: int) -> list[str]:
+def worker_prologue(buffers: tuple[WorkspaceBuffer, ...], first: int) -> list[Line]:
     """Which worker this is, and how many parts there are: entry `first` of the integer table.
 
     The sizes of single copies of the buffers follow it there.
     """
     fields = {"thread": "NUMBER", "next_part": "NEXT_PART", "barrier": "BARRIER"}
-    own_words = [f"{name} = worker[{WORKER[field]}]" for name, field in fields.items()]
-    sizes = [f"copy_size{k} = ints[{first + 1 + k}]" for k, b in enumerate(buffers) if b.copies]
-    return [*own_words, f"parts = ints[{first}]", *sizes, "first_part = 0"]
+    own_words = [load(name, f"worker[{WORKER[field]}]") for name, field in fields.items()]
+    sizes = [
+        load(f"copy_size{k}", f"ints[{first + 1 + k}]") for k, b in enumerate(buffers) if b.copies
+    ]
+    return [*own_words, load("parts", f"ints[{first}]"), *sizes, let("first_part", "0")]
 
 
-def emit_parallel(item: Nest | ParallelLoop | SerialRegion, text: ParallelText) -> list[str]:
+def emit_parallel(item: Nest | ParallelLoop | SerialRegion, text: ParallelText) -> list[Line]:
     """The lines of an item of a parallel program."""
     if isinstance(item, Nest):
         return emit_nest(item, text.symbols)
@@ -82,21 +86,20 @@ def emit_parallel(item: Nest | ParallelLoop | SerialRegion, text: ParallelText) 
     return _emit_serial(item, text)
 
 
-def _emit_serial(item: SerialRegion, text: ParallelText) -> list[str]:
+def _emit_serial(item: SerialRegion, text: ParallelText) -> list[Line]:
     """Lines for one worker; the others read the locals that they need from memory."""
     lines = [line for inner in item.items for line in emit_item(inner, text.symbols)]
-    stored = (f"{slot}[0] = {name}" for name, slot in item.locals)
-    loaded = (f"{name} = {text.symbols.entry(slot, '0')}" for name, slot in item.locals)
+    stored = (store(f"{slot}[0]", name) for name, slot in item.locals)
+    loaded = (load(name, text.symbols.entry(slot, "0")) for name, slot in item.locals)
     return [*_once([*lines, *stored], text), *loaded]
 
 
-def _once(lines: Iterable[str], text: ParallelText) -> list[str]:
+def _once(lines: Iterable[Line], text: ParallelText) -> list[Line]:
     """Lines for the first worker that comes: a loop of one part."""
     return [
-        f"if {_taken('first_part + 1', 0)} == 0:",
-        *indented(lines),
-        f"{INDENT}{_taken('first_part + 1', 1)}",
-        "first_part = first_part + 1",
+        Line(f"if {_taken('first_part + 1', 0)} == 0:"),
+        *deeper((*lines, Line(_taken("first_part + 1", 1)))),
+        let("first_part", "first_part + 1"),
         *text.barrier,
     ]
 
@@ -106,19 +109,19 @@ def _taken(end: str, done: int) -> str:
     return f"{call_text('next_part', 'worker', end, str(done))} - first_part"
 
 
-def _emit_loop(item: ParallelLoop, inside: Iterable[str], text: ParallelText) -> list[str]:
+def _emit_loop(item: ParallelLoop, inside: Iterable[Line], text: ParallelText) -> list[Line]:
     """The parts of a loop, then what their private results come to."""
     totals = item.totals
     continues = [t for t in totals if t.continues]
     one_part = [
         *(line for _, private in item.copies for line in _zeroed(private, text)),
-        *(f"{t.name} = {t.neutral}" for t in totals if not t.continues),
-        *(f"{t.name} = before_{t.slot} if part == 0 else {t.neutral}" for t in continues),
+        *(let(t.name, t.neutral) for t in totals if not t.continues),
+        *(let(t.name, f"before_{t.slot} if part == 0 else {t.neutral}") for t in continues),
         *inside,
-        *(f"{t.slot}[{text.copy(t.slot, 'part')}] = {t.name}" for t in totals),
+        *(store(f"{t.slot}[{text.copy(t.slot, 'part')}]", t.name) for t in totals),
     ]
     return [
-        *(f"before_{t.slot} = {t.name}" for t in continues),
+        *(let(f"before_{t.slot}", t.name) for t in continues),
         *_parts(one_part, text),
         *(line for t in totals for line in _reduced(t, text)),
         *_final(item, text),
@@ -126,40 +129,40 @@ def _emit_loop(item: ParallelLoop, inside: Iterable[str], text: ParallelText) ->
     ]
 
 
-def _parts(one_part: Iterable[str], text: ParallelText) -> list[str]:
+def _parts(one_part: Iterable[Line], text: ParallelText) -> list[Line]:
     """A loop over the parts that this worker takes, and a barrier."""
     return [
-        f"part = {_taken('first_part + parts', 0)}",
-        "while part < parts:",
-        *indented(one_part),
-        f"{INDENT}part = {_taken('first_part + parts', 1)}",
-        "first_part = first_part + parts",
+        let("part", _taken("first_part + parts", 0)),
+        Line("while part < parts:", LineKind.WHILE),
+        *deeper((*one_part, let("part", _taken("first_part + parts", 1)))),
+        let("first_part", "first_part + parts"),
         *text.barrier,
     ]
 
 
-def _zeroed(private: Temporary, text: ParallelText) -> list[str]:
+def _zeroed(private: Temporary, text: ParallelText) -> list[Line]:
     """A part's own copy of memory, filled with zeros."""
     copy = name_of_private_copy(private)
     return [
-        f"{copy} = rt.offset({private.name}, {text.copy(private.name, 'part')})",
-        f"for entry in range({size(private.dims)}):",
-        f"{INDENT}{copy}[entry] = {NUMPY[private.dtype]}(0)",
+        let(copy, f"rt.offset({private.name}, {text.copy(private.name, 'part')})"),
+        loop_head("entry", size(private.dims)),
+        *deeper([store(f"{copy}[entry]", f"{NUMPY[private.dtype]}(0)")]),
     ]
 
 
-def _reduced(total: PrivateReduction, text: ParallelText) -> list[str]:
+def _reduced(total: PrivateReduction, text: ParallelText) -> list[Line]:
     """A reduction over the results of all parts, in their order."""
     entry = text.symbols.operand(total.slot, text.copy(total.slot, "other"))
+    combined = total.combine.format(total.name, entry)
+    functions = formula_facts(total.combine).elementary
     return [
-        f"{total.name} = {total.neutral}",
-        "for other in range(parts):",
-        f"{INDENT}rt.keep_scalar()",
-        f"{INDENT}{total.name} = {total.combine.format(total.name, entry)}",
+        let(total.name, total.neutral),
+        loop_head("other", "parts"),
+        *deeper((Line("rt.keep_scalar()"), let(total.name, combined, functions))),
     ]
 
 
-def _final(item: ParallelLoop, text: ParallelText) -> list[str]:
+def _final(item: ParallelLoop, text: ParallelText) -> list[Line]:
     """Lines for values computed from reductions: all workers compute them, one stores them."""
     values = tuple(s for s in item.final if s.access is None)
     stores = tuple(s for s in item.final if s.access is not None)
@@ -167,25 +170,23 @@ def _final(item: ParallelLoop, text: ParallelText) -> list[str]:
     return [*computed, *(_once(emit_nest(Nest((), stores), text.symbols), text) if stores else ())]
 
 
-def _added(item: ParallelLoop, text: ParallelText) -> list[str]:
+def _added(item: ParallelLoop, text: ParallelText) -> list[Line]:
     """The private copies of all parts added to memory: a parallel loop over its entries.
 
     It is kept scalar, as vectorising it would take LLVM long, for little work.
     """
     if not item.copies:
         return []
-    one_part: list[str] = []
+    one_part: list[Line] = []
     ends = ("part", "part + 1")
     for whole, private in item.copies:
         count, entry, total = size(whole.dims), f"{whole.name}[entry]", f"sum_{private.name}"
         other = f"{private.name}[{text.copy(private.name, 'other')} + entry]"
         bounds = ", ".join(f"rt.part_begin({count}, {end}, parts)" for end in ends)
         one_part += [
-            f"for entry in range({bounds}):",
-            f"{INDENT}{total} = {entry}",
-            f"{INDENT}for other in range(parts):",
-            f"{INDENT * 2}rt.keep_scalar()",
-            f"{INDENT * 2}{total} = rt.add({total}, {other})",
-            f"{INDENT}{entry} = {total}",
+            loop_head("entry", bounds),
+            *deeper((load(total, entry), loop_head("other", "parts"))),
+            *deeper((Line("rt.keep_scalar()"), let(total, f"rt.add({total}, {other})")), 2),
+            *deeper([store(entry, total)]),
         ]
     return _parts(one_part, text)

@@ -7,21 +7,20 @@ entries lies on the stack; LLVM keeps it in registers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from ..ir.control_items import ControlBody, ControlItem, SequentialLoop, Switch
 from ..ir.index_expressions import Dims, size, times
 from ..ir.loops import NUMPY, Item
-from ..kernel_source import FOREVER, STARTED, TRIP, indented
+from ..ir.word_table import NAMES
+from ..kernel_source import STARTED, TRIP
 from ..runtime.status import NOT_CONVERGED, OUT_OF_BOUNDS, STOPPED
+from .lines import Line, LineKind, comment, deeper, leave, let, load, loop_head, store
 from .symbol_table import SymbolTable
 
-_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
-_ASSIGNED = re.compile(r" *(?:for )?(\w+) (?:=|\|=|in) ")
 _UNROLLED = 16  # entries up to which they are copied one by one
-Emit = Callable[[Item, SymbolTable], list[str]]
+Emit = Callable[[Item, SymbolTable], list[Line]]
 _NONE: Mapping[str, str] = {}
 
 
@@ -40,7 +39,7 @@ class BodyText:
         inside = replace(symbols, truths=truths)
         lines = (line for item in body.lowered.items for line in emit(item, inside))
         inputs = {f"x{k}" for k in range(len(body.inputs))}
-        self.lines = self._renamed("\n".join(lines), {*memory, *inputs})
+        self.lines = self._renamed(list(lines), {*memory, *inputs})
 
     def own(self, name: str) -> str:
         """The name in the kernel for a name of the body."""
@@ -51,33 +50,32 @@ class BodyText:
         out = self.body.lowered.outputs[k]
         if not out.scalar:
             return f"{self.own(out.name)}[0]" + " != 0" * (out.dtype == "b1")
-        return self.own(out.scalar) if _NAME.fullmatch(out.scalar) else out.scalar
+        return self.own(out.scalar) if out.scalar.isidentifier() else out.scalar
 
-    def stack(self) -> Iterator[str]:
+    def stack(self) -> Iterator[Line]:
         """The lines that take memory of few entries from the stack."""
         for t in self.body.lowered.temporaries:
             if self.body.is_on_stack(t):
                 yield self.taken(t.name, t.dtype, self.body.on_stack(t.dims))
 
-    def taken(self, name: str, dtype: str, count: int) -> str:
+    def taken(self, name: str, dtype: str, count: int) -> Line:
         """The line that allocates `count` words on the stack."""
-        word = "uint8" if dtype == "b1" else NUMPY[dtype].removeprefix("np.")
-        return f"{self.own(name)} = rt.{word}(rt.stack({count}))"
+        word = "uint8" if dtype == "b1" else NAMES[dtype]
+        return let(self.own(name), f"rt.{word}(rt.stack({count}))")
 
-    def copied(self, to: str, source: str, dims: Dims) -> list[str]:
+    def copied(self, to: str, source: str, dims: Dims) -> list[Line]:
         """The lines that copy memory of this shape."""
         count, entry = self.body.entries(dims), self.own("entry")
         if count is not None and count <= _UNROLLED:
-            return [f"{to}[{e}] = {source}[{e}]" for e in range(count)]
-        body = [f"{to}[{entry}] = {source}[{entry}]"]
-        return [f"for {entry} in range({size(dims)}):", *indented(body)]
+            return [store(f"{to}[{e}]", f"{source}[{e}]") for e in range(count)]
+        body = store(f"{to}[{entry}]", f"{source}[{entry}]")
+        return [loop_head(entry, size(dims)), *deeper([body])]
 
-    def _renamed(self, text: str, names: set[str]) -> list[str]:
+    def _renamed(self, lines: list[Line], names: set[str]) -> list[Line]:
         """The lines with `names`, and all that they assign, as they are called in the kernel."""
-        matches = (_ASSIGNED.match(line) for line in text.split("\n"))
-        new = {name: self.own(name) for name in names}
-        new |= {match[1]: self.own(match[1]) for match in matches if match is not None}
-        return _NAME.sub(lambda m: new.get(m[0], m[0]), text).split("\n") if text else []
+        assigned = {line.target for line in lines if line.target}
+        own = {name: self.own(name) for name in names | assigned}
+        return [line.renamed(own) for line in lines]
 
 
 _LOOK = (1 << 16) - 1  # trips of a microsecond or less, after which a loop looks whether to stop
@@ -85,15 +83,16 @@ _SELDOM = (1 << 6) - 1  # trips that may take long, after which a loop looks at 
 _LATE = 1 << 28  # ticks of the clock, about a tenth of a second
 
 
-def emit_control(item: ControlItem, symbols: SymbolTable, emit: Emit) -> list[str]:
+def emit_control(item: ControlItem, symbols: SymbolTable, emit: Emit) -> list[Line]:
     """The lines of a loop or a switch; `emit` gives the lines of an item of a body."""
     if isinstance(item, Switch):
-        return [f"# {item.comment}", *_switch(item, symbols, emit)]
+        return [comment(item.comment), *_switch(item, symbols, emit)]
     assert isinstance(item, SequentialLoop)
     text = _LoopText(item, symbols, emit)
     body = [*text.look(), *text.begin_of_trip(), *text.body.lines, *text.end_of_trip()]
-    loop = text.conditional(body, emit) if item.condition else text.counted(body)
-    return [f"# {item.comment}", *text.trips(), *text.stack(), *text.begin(), *loop, *text.end()]
+    trips = text.conditional(body, emit) if item.condition else text.counted(body)
+    start = [comment(item.comment), *text.trips(), *text.stack(), *text.begin()]
+    return [*start, *trips, *text.end()]
 
 
 class _LoopText:
@@ -122,11 +121,11 @@ class _LoopText:
 
     # --- the loop ---------------------------------------------------------------------------
 
-    def counted(self, body: list[str]) -> list[str]:
+    def counted(self, body: list[Line]) -> list[Line]:
         """A loop over rows."""
-        return [f"for {self.own(TRIP)} in range({self.count}):", *indented(body)]
+        return [loop_head(self.own(TRIP), self.count, LineKind.TRIPS), *deeper(body)]
 
-    def conditional(self, body: list[str], emit: Emit) -> list[str]:
+    def conditional(self, body: list[Line], emit: Emit) -> list[Line]:
         """A loop that runs while its condition is true, and counts its trips."""
         trip, limit, condition = self.own(TRIP), self.loop.limit, self.loop.condition
         assert condition is not None
@@ -135,27 +134,28 @@ class _LoopText:
         test = BodyText(condition, self.symbols, emit, names)
         (out,) = condition.lowered.outputs
         memory = [] if out.scalar else [test.taken(out.name, out.dtype, 1)]
-        many = [f"if {trip} == {limit}:", *indented([f"return {NOT_CONVERGED} - {limit}"])]
+        many = [Line(f"if {trip} == {limit}:"), *deeper([leave(f"{NOT_CONVERGED} - {limit}")])]
         lines = [
             *test.lines,
-            f"if not ({test.output(0)}):",
-            *indented(["break"]),
+            Line(f"if not ({test.output(0)}):"),
+            *deeper([Line("break")]),
             *(many if limit else ()),
             *body,
-            f"{trip} = {trip} + 1",
+            let(trip, f"{trip} + 1"),
         ]
-        return [*test.stack(), *memory, f"{trip} = 0", FOREVER, *indented(lines)]
+        head = Line("while True:", LineKind.TRIPS)
+        return [*test.stack(), *memory, let(trip, "0"), head, *deeper(lines)]
 
-    def trips(self) -> Iterator[str]:
+    def trips(self) -> Iterator[Line]:
         """The number of trips, if only a run tells it, checked against the number of rows."""
         if self.loop.trips:
-            yield f"{self.count} = {self.loop.trips}[0]"
-            yield f"if {self.count} < 0 or {self.count} > {self.loop.length}:"
-            yield from indented([f"return {OUT_OF_BOUNDS}"])
+            yield load(self.count, f"{self.loop.trips}[0]")
+            yield Line(f"if {self.count} < 0 or {self.count} > {self.loop.length}:")
+            yield from deeper([leave(OUT_OF_BOUNDS)])
 
     # --- before and after its trips ---------------------------------------------------------
 
-    def stack(self) -> Iterator[str]:
+    def stack(self) -> Iterator[Line]:
         """Memory of few entries: carries, before and after a trip, and temporaries."""
         yield from self.body.stack()
         for k, out in enumerate(self.outputs[: self.loop.carries]):
@@ -165,45 +165,45 @@ class _LoopText:
             if few and out.dims and not self.loop.stays(k):
                 yield self.body.taken(f"x{k}", out.dtype, few)
 
-    def begin(self) -> Iterator[str]:
+    def begin(self) -> Iterator[Line]:
         """Lines before the first trip: initial carries and invariants."""
         first = len(self.inputs) - self.loop.rows
         for k, name in enumerate(self.loop.operands[:first]):
             dims = self.inputs[k][1]
             if not dims:
-                yield f"{self.own(f'x{k}')} = {self.symbols.entry(name, '0')}"
+                yield let(self.own(f"x{k}"), self.symbols.entry(name, "0"))
             elif k < self.loop.carries:
                 if not self.loop.body.on_stack(dims):
-                    yield f"{self.carry(k)} = {self.loop.results[k]}"
+                    yield let(self.carry(k), self.loop.results[k])
                 yield from self.copied(self.carry(k), name, dims)
             else:
-                yield f"{self.own(f'x{k}')} = {name}"
+                yield let(self.own(f"x{k}"), name)
 
-    def end(self) -> Iterator[str]:
+    def end(self) -> Iterator[Line]:
         """Lines behind the last trip: results, and zeros for rows that no trip has."""
         loop = self.loop
         for k, out in enumerate(self.outputs):
             name = loop.results[k]
             if k < loop.carries and not out.dims:
-                yield f"{name}[0] = {self.carry(k)}"
+                yield store(f"{name}[0]", self.carry(k))
             elif k < loop.carries and loop.body.on_stack(out.dims):
                 yield from self.copied(name, self.carry(k), out.dims)
             elif k < loop.carries and loop.alternates(k):
                 last, other = self.carry(k), self.own(out.name)
-                back = [*self.copied(name, last, out.dims), f"{other} = {last}"]
-                yield f"if {self.own(TRIP) if loop.condition else self.count} & 1 == 1:"
-                yield from indented(back)
+                back = [*self.copied(name, last, out.dims), let(other, last)]
+                yield Line(f"if {self.own(TRIP) if loop.condition else self.count} & 1 == 1:")
+                yield from deeper(back)
             elif k >= loop.carries and loop.trips:
                 entries, entry = size(out.dims), self.own("entry")
                 bounds = ", ".join(times(n, entries) for n in (self.count, loop.length))
-                yield f"for {entry} in range({bounds}):"
-                yield from indented([f"{name}[{entry}] = {NUMPY[out.dtype]}(0)"])
+                yield loop_head(entry, bounds)
+                yield from deeper([store(f"{name}[{entry}]", f"{NUMPY[out.dtype]}(0)")])
         if loop.condition:
-            yield f"{loop.results[-1]}[0] = {self.own(TRIP)}"
+            yield store(f"{loop.results[-1]}[0]", self.own(TRIP))
 
     # --- a trip -----------------------------------------------------------------------------
 
-    def look(self) -> list[str]:
+    def look(self) -> list[Line]:
         """Ends the loop where it is to stop, or where the wait is not to be long and has become so:
         asked now and then, or in each trip of those that may take long.
         """
@@ -213,40 +213,42 @@ class _LoopText:
             ("", f"{trip} & {_SELDOM} == {_SELDOM} and ") if self.loop.body.is_long else (each, "")
         )
         late = f"{word} < 0 and {then}rt.ticks() - {STARTED} > {_LATE}"
-        return [f"if {now}({word} > 0 or {late}):", *indented([f"return {STOPPED}"])]
+        return [Line(f"if {now}({word} > 0 or {late}):"), *deeper([leave(STOPPED)])]
 
-    def begin_of_trip(self) -> Iterator[str]:
+    def begin_of_trip(self) -> Iterator[Line]:
         """Its number, its rows, and where its outs go."""
         loop = self.loop
         if loop.reverse:
-            yield f"{self.row} = {self.count} - 1 - {self.own(TRIP)}"
+            yield let(self.row, f"{self.count} - 1 - {self.own(TRIP)}")
         for k in range(len(self.inputs) - loop.rows, len(self.inputs)):
             name, dims = loop.operands[k], self.inputs[k][1]
             if not name:
-                yield f"{self.own(f'x{k}')} = {loop.number_of(k, self.row)}"
+                yield let(self.own(f"x{k}"), loop.number_of(k, self.row))
             elif not dims:
-                yield f"{self.own(f'x{k}')} = {self.symbols.entry(name, self.row)}"
+                yield let(self.own(f"x{k}"), self.symbols.entry(name, self.row))
             else:
-                yield f"{self.own(f'x{k}')} = rt.offset({name}, {times(self.row, size(dims))})"
+                rows = f"rt.offset({name}, {times(self.row, size(dims))})"
+                yield let(self.own(f"x{k}"), rows)
         for k, out in enumerate(self.outputs[loop.carries :], loop.carries):
             if not out.scalar:
                 at = times(self.row, size(out.dims))
-                yield f"{self.own(out.name)} = rt.offset({loop.results[k]}, {at})"
+                yield let(self.own(out.name), f"rt.offset({loop.results[k]}, {at})")
 
-    def end_of_trip(self) -> Iterator[str]:
+    def end_of_trip(self) -> Iterator[Line]:
         """Outs that are numbers, and the carries of the next trip, all read before any is set."""
-        loop, numbers = self.loop, list[str]()
+        loop, numbers = self.loop, list[Line]()
         for k, out in enumerate(self.outputs):
             if k >= loop.carries:
                 if out.scalar:
-                    yield f"{loop.results[k]}[{self.row}] = {self.body.output(k)}"
+                    yield store(f"{loop.results[k]}[{self.row}]", self.body.output(k))
             elif out.scalar or not out.dims:
-                yield f"{self.own(f'next{k}')} = {self.body.output(k)}"
-                entry = "[0]" * bool(out.dims)
-                numbers.append(f"{self.carry(k)}{entry} = {self.own(f'next{k}')}")
+                following, carry = self.own(f"next{k}"), self.carry(k)
+                yield let(following, self.body.output(k))
+                set_ = store(f"{carry}[0]", following) if out.dims else let(carry, following)
+                numbers.append(set_)
             elif loop.alternates(k):
                 next_, read, written = self.own(f"next{k}"), self.carry(k), self.own(out.name)
-                yield from (f"{next_} = {written}", f"{written} = {read}", f"{read} = {next_}")
+                yield from (let(next_, written), let(written, read), let(read, next_))
             elif not loop.stays(k):
                 yield from self.copied(self.carry(k), self.own(out.name), out.dims)
         yield from numbers
@@ -255,19 +257,19 @@ class _LoopText:
 # --- switches -----------------------------------------------------------------------------------
 
 
-def _switch(item: Switch, symbols: SymbolTable, emit: Emit) -> Iterator[str]:
+def _switch(item: Switch, symbols: SymbolTable, emit: Emit) -> Iterator[Line]:
     """An ``if`` for each branch but the last."""
     index = item.bodies[0].own("index")
-    yield f"{index} = {item.index}[0]"
+    yield load(index, f"{item.index}[0]")
     last = len(item.bodies) - 1
     for k, body in enumerate(item.bodies):
         text = BodyText(body, symbols, emit, _memory_of(item))
         if k < last:
-            yield f"{'elif' if k else 'if'} {index} <= {k}:"
+            yield Line(f"{'elif' if k else 'if'} {index} <= {k}:")
         elif last:
-            yield "else:"
+            yield Line("else:")
         lines = [*text.stack(), *_numbers(item, text), *text.lines, *_results(item, text)]
-        yield from indented(lines or ["pass"]) if last else lines
+        yield from deeper(lines or [Line("pass")]) if last else lines
 
 
 def _memory_of(item: Switch) -> Mapping[str, str]:
@@ -277,15 +279,15 @@ def _memory_of(item: Switch) -> Mapping[str, str]:
     return names | {f"out{k}": name for k, name in enumerate(item.results)}
 
 
-def _numbers(item: Switch, text: BodyText) -> Iterator[str]:
+def _numbers(item: Switch, text: BodyText) -> Iterator[Line]:
     """The operands that are numbers."""
     for k, (name, (_, dims)) in enumerate(zip(item.operands, text.body.inputs, strict=True)):
         if not dims:
-            yield f"{text.own(f'x{k}')} = {text.symbols.entry(name, '0')}"
+            yield let(text.own(f"x{k}"), text.symbols.entry(name, "0"))
 
 
-def _results(item: Switch, text: BodyText) -> Iterator[str]:
+def _results(item: Switch, text: BodyText) -> Iterator[Line]:
     """The results that are numbers."""
     for k, out in enumerate(text.body.lowered.outputs):
         if out.scalar:
-            yield f"{item.results[k]}[0] = {text.output(k)}"
+            yield store(f"{item.results[k]}[0]", text.output(k))

@@ -10,28 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..ir.loops import NUMPY, Call
-from ..kernel_source import INDENT, indented
 from ..runtime.status import INDEFINITE, SINGULAR, ZERO_AT
+from .lines import Line, comment, deeper, leave, let, loop_head, store
 
 Matrix = list[list[str]]
 
 
-def emit_inline(call: Call) -> list[str]:
+def emit_inline(call: Call) -> list[Line]:
     """The lines of a call for literal sizes, without the lines of the stack."""
     text = _Text(call)
     _WRITERS[call.name](text)
-    stack, entry = call.sizes[0], text.stacked
-    body = (
-        text.lines if stack == "1" else [f"for {entry} in range({stack}):", *indented(text.lines)]
-    )
-    return [f"# {call.comment}", *body]
+    stack = call.sizes[0]
+    several = [loop_head(text.stacked, stack), *deeper(text.lines)]
+    return [comment(call.comment), *(text.lines if stack == "1" else several)]
 
 
 class _Text:
     """Lines so far; results are stored by `store`, in numbers of the call's dtype."""
 
     def __init__(self, call: Call) -> None:
-        self.call, self.lines = call, list[str]()
+        self.call, self.lines = call, list[Line]()
         self.order = int(call.sizes[1])
         self.columns = int(call.sizes[-1]) if len(call.sizes) > 2 else self.order
         self.real = NUMPY[call.dtype]
@@ -41,7 +39,7 @@ class _Text:
     def let(self, text: str) -> str:
         """A new local."""
         name = f"{self.prefix}{len(self.lines)}"
-        self.lines.append(f"{name} = {text}")
+        self.lines.append(let(name, text))
         return name
 
     def rounded(self, text: str) -> str:
@@ -57,7 +55,7 @@ class _Text:
     def store(self, values: Sequence[str], buffer: int = -1) -> None:
         """Store the entries of a result."""
         for e, value in enumerate(values):
-            self.lines.append(f"{self._at(buffer, len(values), e)} = {value}")
+            self.lines.append(store(self._at(buffer, len(values), e), value))
 
     def _at(self, buffer: int, entries: int, e: int) -> str:
         begins = self.call.begins or ("",) * len(self.call.buffers)
@@ -67,7 +65,7 @@ class _Text:
 
     def ends(self, condition: str, status: int) -> None:
         """The kernel ends with a status where the condition is true."""
-        self.lines += [f"if {condition}:", f"{INDENT}return {status}"]
+        self.lines += [Line(f"if {condition}:"), *deeper([leave(status)])]
 
 
 # --- elimination with partial pivoting ----------------------------------------------------------
@@ -83,19 +81,19 @@ def _eliminated(text: _Text, rows: Matrix, *, may_fail: bool) -> tuple[Matrix, s
         if k < n - 1:
             rows, exchanged = _pivoted(text, rows, k)
             sign = text.let(f"-{sign} if {exchanged} else {sign}")
-        pivot, below = rows[k][k], list[str]()
+        pivot, below = rows[k][k], list[Line]()
         for row in rows[k + 1 :]:
             part = f"{row[k]}p"
-            below.append(f"{part} = {row[k]} / {pivot}")
+            below.append(let(part, f"{row[k]} / {pivot}"))
             for j, entry in enumerate(row[k + 1 :], k + 1):
                 rest = f"{entry} - {part} * {rows[k][j]}"
-                below.append(f"{entry} = {rest if j < n else text.rounded(rest)}")
+                below.append(let(entry, rest if j < n else text.rounded(rest)))
         if may_fail:
             text.ends(f"{pivot} == 0", SINGULAR)
             text.lines += below
         else:
             sign = text.let(f"0.0 if {pivot} == 0 else {sign}")
-            text.lines += [f"if {pivot} != 0:", *indented(below)] if below else []
+            text.lines += [Line(f"if {pivot} != 0:"), *deeper(below)] if below else []
     return rows, sign
 
 

@@ -50,18 +50,20 @@ def timed_kernel(graph: KernelGraph, heavy: frozenset[int]) -> TimedSource | Non
     program = (for_threads(loops, graph, heavy) if heavy else None) or loops
     with collector_paused():
         plain, source = emit(program, graph), emit(program, graph, timed=True)
-    if plain.outlined:
+    if plain.facts.outlined:
         return None
     return TimedSource(source, plain.text, tuple(map(_timed_item, program.items)))
 
 
 def _timed_item(item: Item | ParallelLoop | SerialRegion) -> TimedItem:
-    """The comments of an item's nests, and its work."""
+    """The operations that an item's nests compute, and its work."""
     inside = item.items if isinstance(item, SerialRegion) else (_serial(item),)
     parts = [part for inner in inside for part in nests_and_calls(inner)]
     loops = max((p.domain for p in parts if isinstance(p, Nest)), key=len, default=())
+    computed = tuple(dict.fromkeys(c for part in parts for c in part.computed))
     comments = tuple(dict.fromkeys(part.comment for part in parts))
-    return TimedItem(comments, loops, tuple(work for inner in inside for work in work_of(inner)))
+    work = tuple(work for inner in inside for work in work_of(inner))
+    return TimedItem(computed, comments, loops, work)
 
 
 def _serial(item: Item | ParallelLoop) -> Item:

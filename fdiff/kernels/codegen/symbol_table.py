@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.loops import Call
-from ..kernel_source import INDENT
 from ..runtime.routines import parameters
+from .lines import Line, LineKind, comment, deeper, leave
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class SymbolTable:
         """The value of an entry of memory, in brackets where an expression needs them."""
         return f"({self.entry(name, at)})" if name in self.truths else self.entry(name, at)
 
-    def legend(self) -> list[str]:
+    def legend(self) -> list[Line]:
         """Comments that tell which routines are called by address, and with what."""
         return [
-            f"# ints[{self.first + k}]: {routine}({', '.join(parameters(routine))})"
+            comment(f"ints[{self.first + k}]: {routine}({', '.join(parameters(routine))})")
             for k, routine in enumerate(self.routines)
         ]
 
-    def call(self, item: Call, *, part: bool) -> list[str]:
+    def call(self, item: Call, *, part: bool) -> list[Line]:
         """The call of a routine. The address of the table of BLAS follows the routines' addresses.
 
         A parallel loop uses the next table, of functions that start no threads.
@@ -51,11 +51,12 @@ class SymbolTable:
             for name, begin in zip(item.buffers, begins, strict=True)
         ]
         arguments = (*buffers, *item.sizes, f"ints[{blas}]")
+        called = f"status = {call_text(f'ints[{address}]', *arguments)}"
         return [
-            f"# {item.comment}",
-            f"status = {call_text(f'ints[{address}]', *arguments)}",
-            "if status != 0:",
-            f"{INDENT}return status",
+            comment(item.comment),
+            Line(called, LineKind.LEAVE, "status"),
+            Line("if status != 0:"),
+            *deeper([leave("status")]),
         ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,6 +9,7 @@ from typing import cast
 
 from ...kernel_rule import Kind
 from ..ir.combiners import Combiner
+from ..ir.expression_names import names_in, table_entry
 from ..ir.index_expressions import Dims, size
 from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import (
@@ -40,12 +40,8 @@ from .matrices.matrix_texts import HELPERS
 from .nests.block_reductions import REDUCTIONS
 from .nests.block_scans import SCANS
 from .nests.nest_mapping import ATOMIC_SUMS
-from .nests.nest_text import BARRIER, indented
+from .nests.nest_text import BARRIER, assigned, indented
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_ASSIGNED = re.compile(r"^\s*(\w+) = ")
-_CALL = re.compile(r"\b([a-z]\w+)\(")
-_NUMBER = re.compile(r"[nmf]\d+")
 _FUNCTIONS = {**REDUCTIONS, **SCANS, **HELPERS}  # that lines may call
 _CALLED = {name: text.count("\n") for name, text in _FUNCTIONS.items()}
 _MOST_BY_VALUE = 100  # numbers of a kind that are parameters: a kernel takes 4 KB of these
@@ -185,8 +181,7 @@ class KernelTexts:
             if not isinstance(step, _KernelDraft):
                 steps.append(step)
                 continue
-            assigned = {m[1] for line in step.lines if (m := _ASSIGNED.match(line))}
-            own = [n for n in self.locals if n in assigned] if step.final else []
+            own = [n for n in self.locals if n in _assigned(step.lines)] if step.final else []
             launch = self._launch(step, stored_locals, [n for n in own if last[n] > k])
             stored_locals |= dict.fromkeys(own)
             library = step.library and step.library._replace(instead=(launch,))
@@ -206,7 +201,7 @@ class KernelTexts:
         loaded = [f"{n} = {n}_memory[0]" + " != 0" * (self.dtypes[n] == "b1") for n in scalars]
         loaded += [self._narrow[n] for n in self._by_value(words) if n in self._narrow]
         words |= set(_words(loaded))
-        words |= {w for n, text in _INDICES.items() if n in words for w in _WORD.findall(text)}
+        words |= {w for n, text in _INDICES.items() if n in words for w in names_in(text)}
         indices = [f"{n} = {text}" for n, text in _INDICES.items() if n in words]
         helpers = "".join(text + "\n\n" for name, text in _FUNCTIONS.items() if name in words)
         helpers += draft.helper + "\n\n" * bool(draft.helper)
@@ -230,7 +225,7 @@ class KernelTexts:
 
     def _by_value(self, words: set[str]) -> list[str]:
         """The numbers that are parameters themselves: none of a kind of which there are many."""
-        numbers = sorted(w for w in words if _NUMBER.fullmatch(w))
+        numbers = _numbers(words)
         tables = {"f": "floats", "m": "integers", "n": ""}
         return [name for name in numbers if tables[name[0]] not in words]
 
@@ -242,14 +237,14 @@ class KernelTexts:
         """
         words = set(_words(lines))
         loads = {n: [_loaded(n, self.locals[n])] for n in stored_before if n in words}
-        numbers = sorted(w for w in words if _NUMBER.fullmatch(w))
+        numbers = _numbers(words)
         for letter, table, first in (("f", "floats", 0), ("m", "integers", self._graph.sizes)):
             of_letter = [n for n in numbers if n[0] == letter]
             if len(of_letter) > _MOST_BY_VALUE:
                 for n in of_letter:
                     narrow = [self._narrow[n]] if n in self._narrow else []
                     loads[n] = [f"{n} = {table}[{first + int(n[1:])}]", *narrow]
-        assigned = {m[1] for line in lines if (m := _ASSIGNED.match(line))}
+        assigned = _assigned(lines)
         out = [line for n, some in loads.items() if n in assigned for line in some]
         stored = (f"{n}_memory[0] = " for n in loads if n in assigned)
         if any(text in line for text in stored for line in lines):
@@ -315,12 +310,22 @@ def _continued(program: LoopProgram) -> dict[str, str]:
 
 
 def _words(lines: Iterable[str]) -> list[str]:
-    return [w for line in lines if not line.lstrip().startswith("#") for w in _WORD.findall(line)]
+    return [w for line in lines if not line.lstrip().startswith("#") for w in names_in(line)]
+
+
+def _numbers(words: Iterable[str]) -> list[str]:
+    """The names of sizes and numbers among words; ``k0`` names memory."""
+    return sorted(w for w in words if (entry := table_entry(w)) and entry[0] != "k")
+
+
+def _assigned(lines: Iterable[str]) -> set[str]:
+    """The names that lines assign."""
+    return {name for line in lines for name in assigned(line)}
 
 
 def length(lines: Iterable[str]) -> int:
     """How many lines a compiler gets: it puts the text of a function in place of each call."""
-    return sum(1 + sum(_CALLED.get(name, 0) for name in _CALL.findall(line)) for line in lines)
+    return sum(1 + sum(_CALLED.get(name, 0) for name in names_in(line)) for line in lines)
 
 
 def _parts(lines: list[str]) -> Iterator[list[str]]:

@@ -6,17 +6,17 @@ To passes over the program around, such an item is the call of a routine.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...attributes import cached_property
+from .expression_names import table_entry
 from .index_expressions import Dims, plus
 from .kernel_graph import KernelGraph
 from .loops import Call, LoopProgram, Temporary, nests_and_calls
 
 _STACK = 64  # entries of memory up to which it lies on the stack, where that is known
-_SHARED = re.compile(r"[nmfk]\d+|ints|floats|out_of_range")  # names of the whole kernel
+_SHARED = ("ints", "floats", "out_of_range")  # names of the whole kernel
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ControlBody:
 
     def own(self, name: str) -> str:
         """The name outside of the body for a name of the body."""
-        return name if _SHARED.fullmatch(name) else name + self.suffix
+        return name if name in _SHARED or table_entry(name) else name + self.suffix
 
     @property
     def lowered(self) -> LoopProgram:

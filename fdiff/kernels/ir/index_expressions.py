@@ -62,6 +62,13 @@ _WHOLE = re.compile(r"-?\d+")
 _LAST = re.compile(r"^-?\d+$|(?<=[\w)]) [+-] \d+$")  # the number that a sum is, or ends with
 
 
+def other_factors(product: str, first: str) -> str:
+    """What a product has besides its first factor; empty if it begins with another."""
+    if product == first:
+        return ONE
+    return product.removeprefix(f"{first} * ") if product.startswith(f"{first} * ") else ""
+
+
 def _atom(text: str) -> str:
     return text if text.isidentifier() or text.isdigit() else f"({text})"
 

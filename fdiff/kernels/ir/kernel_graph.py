@@ -110,6 +110,21 @@ class Operation(NamedTuple):
         return self.shapes[0]
 
 
+class Computed(NamedTuple):
+    """What a nest or a call computes: an operation by its `name`, and the `place` of its result.
+
+    The place is memory or an accumulator; it is empty for a local.
+    """
+
+    place: str
+    name: str
+
+    @property
+    def comment(self) -> str:
+        """The comment of a kernel on it."""
+        return f"{self.place} = {self.name}" if self.place else self.name
+
+
 @dataclass(frozen=True)
 class KernelGraph:
     """Operations in canonical order, inputs first; counts of sizes, integers, floats, arrays.

@@ -14,14 +14,14 @@ from typing import NamedTuple, TypeVar, cast
 
 from .combiners import Combiner
 from .index_expressions import Dims, Index
-from .word_table import DTYPES
+from .kernel_graph import Computed
+from .word_table import NAMES
 
 # Names in the text of kernels: the rows of a tile, where the tile begins and ends, and up to which
 # row it is known whether index vectors stay or count (`VersionedLoop`).
 BLOCK, BEGIN, END, AHEAD = "block", "begin_row", "end_row", "ahead"
 
-# dtypes as the text of a kernel spells them
-NUMPY = {dtype: f"np.{name}" for name, dtype in DTYPES.items()}
+NUMPY = {dtype: f"np.{name}" for dtype, name in NAMES.items()}  # as texts spell dtypes
 
 
 class Buffer(NamedTuple):
@@ -172,7 +172,7 @@ class Nest:
 
     The loops run over `ranges` of the domain, or over all entries that are not `excluded`. A
     statement stands in the outermost loop that defines its operands. `branches` are statements
-    under a guard each, which share no values.
+    under a guard each, which share no values. The comment says what is `computed`.
     """
 
     domain: Dims
@@ -182,6 +182,7 @@ class Nest:
     excluded: Ranges = ()
     ranges: Ranges = ()
     branches: tuple[tuple[Guard, tuple[Statement, ...]], ...] = ()
+    computed: tuple[Computed, ...] = ()
 
     @property
     def all_statements(self) -> list[Statement]:
@@ -226,6 +227,7 @@ class Call:
     comment: str = ""
     begins: tuple[str, ...] = ()
     inline: bool = False
+    computed: tuple[Computed, ...] = ()
 
     @property
     def routine(self) -> str:

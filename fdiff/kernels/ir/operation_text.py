@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ...kernel_rule import Kind
+from .expression_names import table_entry
 from .kernel_graph import Operation
 from .loops import NUMPY
+from .operation_costs import formula_facts
 
 _EXACT = ("f8", "f4", "i8")  # dtypes whose arithmetic stays in the dtype
 
@@ -12,7 +14,7 @@ _EXACT = ("f8", "f4", "i8")  # dtypes whose arithmetic stays in the dtype
 def literal(op: Operation) -> str:
     """The text of a constant: a local that was read from a table, or a number in its dtype."""
     text = op.text
-    if text[:1] in "mf" or op.dtype == "b1":
+    if table_entry(text) or op.dtype == "b1":
         return text
     if op.dtype in ("f8", "i8"):
         return f"({text})" if text.startswith("-") else text
@@ -26,7 +28,9 @@ def expression(op: Operation, *, narrow: bool) -> str:
     """
     text = op.text.replace("{T}", NUMPY[op.dtype])
     narrow = op.dtype not in (*_EXACT, "b1") or (narrow and op.kind is not Kind.SELECT)
-    return f"{NUMPY[op.dtype]}({text})" if narrow and not text.startswith(NUMPY[op.dtype]) else text
+    root = formula_facts(text).root if narrow else None
+    converted = root is not None and root.name == NUMPY[op.dtype]
+    return f"{NUMPY[op.dtype]}({text})" if narrow and not converted else text
 
 
 def identity_of(kind: Kind, dtype: str) -> str:

@@ -8,13 +8,13 @@ Checked where ``FDIFF_VERIFY`` is set, as it is in all tests.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
 from ...errors import TapeError
 from ...kernel_rule import Kind
+from .expression_names import names_in
 from .kernel_graph import KernelGraph
 from .loops import (
     AHEAD,
@@ -37,9 +37,6 @@ from .loops import (
     depth_of,
 )
 from .type_inference import DtypeInference
-
-_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*[.(])")  # neither a module nor a function
-_KEYWORDS = frozenset(["if", "else", "and", "or", "not", "True", "False"])
 
 
 def verify(program: LoopProgram, graph: KernelGraph, place: str = "") -> LoopProgram:
@@ -334,7 +331,7 @@ class _InNest:
 @lru_cache(maxsize=4096)
 def _names_in(text: str) -> tuple[str, ...]:
     """The names that a text reads."""
-    return tuple(name for name in _NAME.findall(text) if name not in _KEYWORDS)
+    return tuple(names_in(text))
 
 
 def _bounds(excluded: Ranges) -> Iterator[str]:

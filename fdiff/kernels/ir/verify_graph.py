@@ -7,18 +7,17 @@ agree. Checked where ``FDIFF_VERIFY`` is set, as it is in all tests.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from ...errors import TapeError
 from ...kernel_rule import Category, Kind
+from .expression_names import names_in, table_entry
 from .index_expressions import ONE, Dims, nonunit
 from .kernel_graph import KernelGraph, Operation
+from .operation_costs import formula_facts
 from .printing import operation_text
 
-_SIZE = re.compile(r"\bn(\d+)\b")
-_SLOT = re.compile(r"\{(\d+)\}")
 _Operands = Sequence[Operation]
 
 
@@ -50,7 +49,7 @@ def _fault(graph: KernelGraph, i: int, op: Operation) -> str:
         return f"{len(op.dtypes)} dtypes for {len(op.shapes)} shapes"
     for dims in op.shapes:
         for dim in dims:
-            if _largest(_SIZE, dim) >= graph.sizes:
+            if _last_size(dim) >= graph.sizes:
                 return f"{dim} is no size of the graph"
     operands = [graph.ops[a] for a in op.args]
     if op.kind is not Kind.ITEM:
@@ -62,9 +61,10 @@ def _fault(graph: KernelGraph, i: int, op: Operation) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _largest(pattern: re.Pattern[str], text: str) -> int:
-    """The largest number of those that a pattern finds in a text; -1 if it finds none."""
-    return max(map(int, pattern.findall(text)), default=-1)
+def _last_size(dim: str) -> int:
+    """The largest number of a size in an expression; -1 if there is none."""
+    entries = [entry for name in names_in(dim) if (entry := table_entry(name))]
+    return max((number for letter, number in entries if letter == "n"), default=-1)
 
 
 # --- laws of kinds: each gives the fault, or nothing ---------------------------------------------
@@ -75,7 +75,7 @@ def _leaf(op: Operation, operands: _Operands) -> str:
 
 
 def _elementwise(op: Operation, operands: _Operands) -> str:
-    last = _largest(_SLOT, op.text)
+    last = formula_facts(op.text).operands - 1
     if last >= len(operands):
         return f"its text reads operand {last} of {len(operands)}"
     for p in operands:

@@ -27,16 +27,16 @@ DTYPES = {
     "bool_": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1",
     "uint16": "u2", "uint32": "u4", "uint64": "u8", "float32": "f4", "float64": "f8",
 }  # fmt: skip
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 class Word(NamedTuple):
     """A row of the table: a function of kernel texts.
 
-    A `cheap` word costs as much as an addition, any other of ``rt`` and ``math`` as an elementary
-    function; Python's own, and NumPy's, are cheap. Calls of `elementary` ones are counted, because
-    many in one kernel are not inlined. Of a `periodic` one, a large argument is out of range.
-    `like` names the elementary function that a word has most of its instructions in common with: in
-    one loop with that function it costs little more.
+    A `cheap` word costs as much as an addition, any other as an elementary function. Calls of
+    `elementary` ones are counted, because many in one kernel are not inlined. Of a `periodic` one,
+    a large argument is out of range. `like` names the elementary function that a word has most of
+    its instructions in common with: in one loop with that function it costs little more.
     """
 
     name: str
@@ -81,11 +81,6 @@ def word_of(name: str) -> Word | None:
     return WORDS.get(name) or COUNTED.get(name.rstrip("0123456789"))
 
 
-def called_word(text: str) -> Word | None:
-    """The word that an expression is a call of, or begins with a call of."""
-    return WORDS.get(text.partition("(")[0])
-
-
 def with_periodic_of_libm(text: str) -> str:
     """A text with the periodic functions of libm, which take any argument, one at a time."""
     return _PERIODIC.sub(r"math.\1(", text)
@@ -104,10 +99,10 @@ def _slope(name: str, types: str, meaning: str, like: str = "") -> Word:
 
 _WORDS = (
     # Python's own
-    Word("abs", "n -> n", "the smallest integer stays as it is"),
-    Word("min", "* -> n", "the first of those that no other is less than"),
-    Word("max", "* -> n", "the first of those that no other is more than"),
-    *(Word(f"np.{name}", f"n -> {dtype}", "as C") for name, dtype in DTYPES.items()),
+    Word("abs", "n -> n", "the smallest integer stays as it is", cheap=True),
+    Word("min", "* -> n", "the first of those that no other is less than", cheap=True),
+    Word("max", "* -> n", "the first of those that no other is more than", cheap=True),
+    *(Word(f"np.{name}", f"n -> {dtype}", "as C", cheap=True) for name, dtype in DTYPES.items()),
     # rounding, signs and extrema
     Word("rt.floor", "n -> n", "integers stay as they are", cheap=True),
     Word("rt.ceil", "n -> n", "integers stay as they are", cheap=True),

@@ -10,11 +10,11 @@ three times as long to compile, and were no faster.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from llvmlite import ir
 
-from ..kernel_source import elementary_calls
+from ..ir.word_table import WORDS
 from .machine import has
 
 LONG_LOOP = 24  # lines from which an iteration keeps the processor busy
@@ -41,12 +41,19 @@ def hint_many_calls(back: ir.ConditionalBranch, calls: int) -> None:
         _give(back, [_ALONE])
 
 
-def calls_in(body: Sequence[ast.stmt]) -> int:
-    """How many elementary functions these statements call."""
+def calls_in(body: Sequence[ast.stmt], lines: Container[int] | None = None) -> int:
+    """How many elementary functions these statements call, on these lines of their text."""
     nodes = (node for statement in body for node in ast.walk(statement))
-    called = [node.func for node in nodes if isinstance(node, ast.Call)]
-    words = [f"rt.{f.attr}(" for f in called if isinstance(f, ast.Attribute)]
-    return len(elementary_calls("".join(words)))
+    calls = [n for n in nodes if isinstance(n, ast.Call) and (lines is None or n.lineno in lines)]
+    return sum(_is_elementary(call.func) for call in calls)
+
+
+def _is_elementary(function: ast.expr) -> bool:
+    """Whether a call's function is an elementary one: a word of ``rt``."""
+    if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)):
+        return False
+    word = WORDS.get(f"{function.value.id}.{function.attr}")
+    return word is not None and word.elementary
 
 
 def _give(back: ir.ConditionalBranch, hints: Sequence[Hint]) -> None:

@@ -17,8 +17,7 @@ from numba.core.errors import NumbaError
 
 from ...errors import InputError, TapeError, failure
 from ...generated_text import code_of
-from ..ir.word_table import DTYPES
-from ..kernel_source import elementary_calls
+from ..ir.word_table import NAMES
 from ..llvm import machine
 from ..llvm.calling_convention import TABLES, WORKER, Location, location
 from ..llvm.loop_hints import MANY_CALLS, calls_in
@@ -84,13 +83,10 @@ def _argument(at: Location, workspace: int) -> str:
         return at.table
     stored = "u1" if at.type == "b1" else at.type.removesuffix("*")
     where = f"data[{workspace}] + ints[{at.entry}]" if at.table == "work" else f"data[{at.entry}]"
-    memory = f"rt.{_NAMES[stored]}({where})"
+    memory = f"rt.{NAMES[stored]}({where})"
     if is_pointer(at.type):
         return memory
     return f"{memory}[0] != 0" if at.type == "b1" else f"{memory}[0]"
-
-
-_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def _object_code(text: str, name: str, signature: _Signature, *, noalias: bool) -> bytes:
@@ -98,15 +94,15 @@ def _object_code(text: str, name: str, signature: _Signature, *, noalias: bool) 
     if config.DISABLE_JIT:  # type: ignore[attr-defined] - Numba makes it of its variables
         fact = "Numba compiles nothing where NUMBA_DISABLE_JIT is set."
         raise failure(InputError, "FDIFF_COMPILER=numba", fact, "Unset one of both.")
-    space: dict[str, Any] = {"__name__": "fdiff_kernel", **words_of(text)}
+    *others, last = functions = _functions(text)
+    space: dict[str, Any] = {"__name__": "fdiff_kernel", **words_of(functions)}
     exec(code_of(text, name), space)
-    *others, last = _functions(text)
     for node in others:
         inner = _pipeline(node, kernel=others[-1] if noalias else None)
         space[node.name] = numba.njit(**_OPTIONS, **inner)(space[node.name])
     args = tuple(map(CPU.of, signature.types))
     try:
-        with maths.expecting(len(elementary_calls(text))):
+        with maths.expecting(calls_in(functions)):
             dispatcher = numba.njit(CPU.of(signature.result)(*args), **_OPTIONS)(space[last.name])
     except NumbaError as error:
         said = " ".join(str(error).split())

@@ -6,6 +6,7 @@ vectoriser. Numba has a private flag for the one and no way to say the other.
 
 from __future__ import annotations
 
+import ast
 import linecache
 from typing import Any
 
@@ -16,8 +17,7 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
-from ..kernel_source import elementary_calls
-from ..llvm.loop_hints import hint_long_loop, hint_many_calls
+from ..llvm.loop_hints import calls_in, hint_long_loop, hint_many_calls
 
 
 class NoAliasCompiler(CompilerBase):
@@ -78,8 +78,8 @@ class _LowerOutlined(_LowerWithHints):
 
 class _LowerManyCalls(_LowerWithHints):
     def hint(self, back: Any, lines: set[int]) -> None:
-        text = "".join(linecache.getline(self.func_ir.loc.filename, n) for n in lines)
-        hint_many_calls(back, len(elementary_calls(text)))
+        text = "".join(linecache.getlines(self.func_ir.loc.filename))
+        hint_many_calls(back, calls_in(ast.parse(text).body, lines))
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

@@ -6,9 +6,9 @@ formula that LLVM's words have (`fdiff.kernels.llvm.llvm_words`), so there is on
 
 from __future__ import annotations
 
+import ast
 import inspect
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -84,12 +84,12 @@ def _argument(spelling: str, value: ir.Value) -> TypedValue:
     return TypedValue(spelling, value)
 
 
-def words_of(text: str) -> dict[str, ModuleType]:
-    """Modules for ``rt``, ``math`` and ``np`` in a text, in which Numba looks up names.
+def words_of(functions: Iterable[ast.AST]) -> dict[str, ModuleType]:
+    """Modules for ``rt``, ``math`` and ``np`` in functions, in which Numba looks up names.
 
     Numba has to know a function before it compiles one that calls it, so words are made here.
     """
-    for home, name in _WORD.findall(text):
+    for home, name in words_called(functions, _HOMES):
         if not hasattr(_HOMES[home], name):
             setattr(_HOMES[home], name, _intrinsic(f"{home}.{name}"))
     return {**_HOMES, "np": np}
@@ -105,5 +105,14 @@ def _intrinsic(name: str) -> object:
     return intrinsic(prefer_literal=True)(typing_of(word, formula_of(word), count))
 
 
+def words_called(functions: Iterable[ast.AST], homes: Container[str]) -> Iterator[tuple[str, str]]:
+    """The words that functions call: the module of each, one of `homes`, and its name there."""
+    nodes = (node for function in functions for node in ast.walk(function))
+    words = (node.func for node in nodes if isinstance(node, ast.Call))
+    for word in words:
+        home = word.value if isinstance(word, ast.Attribute) else None
+        if isinstance(home, ast.Name) and home.id in homes:
+            yield home.id, word.attr
+
+
 _HOMES = {"rt": ModuleType("rt"), "math": ModuleType("math")}
-_WORD = re.compile(r"\b(rt|math)\.(\w+)\(")

@@ -1,8 +1,8 @@
 """A report on the passes over a kernel graph: loop nests, their operations, stored values.
 
 Passes work on structure alone and do not know which node of the tape an operation comes from. To
-find out, the report runs them on a graph whose operations carry the numbers of their nodes in
-their names, which stand in comments only. What a pass makes anew has no number.
+find out, the report runs them on a graph whose operations have names that know their nodes; names
+stand in comments only. What a pass makes anew has no node.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir.effect import Effect, EffectKind
+from ..ir.expression_names import names_in
 from ..ir.kernel_graph import KernelGraph, Operation
 from ..ir.loops import Access, Call, LoopProgram, Nest, Statement, nests_and_calls
 from ..kernel_source import Work
+from .fuse.dead_stores import eliminate_dead_stores
 from .fuse.effects import effects_of_plan
 from .fuse.memory_reads import fused_nodes
 from .fuse.schedule import Schedule
@@ -23,7 +25,12 @@ from .materialise.materialisation import Plan
 from .materialise.storage_reasons import reason_to_store
 from .pipeline import forms
 
-_TAG = " %"  # between the name of an operation and the number of its node
+
+class _NameOfNode(str):
+    """The name of an operation that knows the number of its node."""
+
+    __slots__ = ("node",)
+    node: int
 
 
 class PassEffect(NamedTuple):
@@ -82,7 +89,9 @@ def fusion_report(graph: KernelGraph, nodes: Mapping[int, int]) -> FusionReport:
     for step, before, after in forms(_tagged(graph, nodes)):
         if isinstance(after, Schedule):
             schedule = after
-        if isinstance(after, LoopProgram) and (program is None or step.name.startswith("elim")):
+        if isinstance(after, LoopProgram) and (
+            program is None or step.function is eliminate_dead_stores
+        ):
             program = after
         if before != after:
             passes.append(PassEffect(step.name, *_counted(before), *_counted(after), step.leaves))
@@ -100,16 +109,21 @@ def fusion_report(graph: KernelGraph, nodes: Mapping[int, int]) -> FusionReport:
 def _tagged(graph: KernelGraph, nodes: Mapping[int, int]) -> KernelGraph:
     """The graph with the number of its node in the name of each operation that has one."""
     ops = [
-        op._replace(name=f"{op.label}{_TAG}{nodes[i]}") if i in nodes else op
+        op._replace(name=_name_of_node(op.label, nodes[i])) if i in nodes else op
         for i, op in enumerate(graph.ops)
     ]
     return replace(graph, ops=tuple(ops))
 
 
-def _told(op: Operation) -> tuple[str, int]:
-    """The name of an operation and the number of its node; -1 without one."""
-    name, tag, node = op.label.partition(_TAG)
-    return name, int(node) if tag else -1
+def _name_of_node(label: str, node: int) -> _NameOfNode:
+    name = _NameOfNode(label)
+    name.node = node
+    return name
+
+
+def _node_of(op: Operation) -> int:
+    """The number of an operation's node; -1 without one."""
+    return op.name.node if isinstance(op.name, _NameOfNode) else -1
 
 
 def _counted(program: Form) -> tuple[int, str]:
@@ -130,13 +144,13 @@ def _nest(plan: Plan, members: list[Effect]) -> FusedNest:
     below = [a for i in own for a in plan.ops[i].args]
     memory = {i for i in plan.names if i not in own}
     inside = sorted({*own, *fused_nodes(plan, below, memory)})
-    told = [_told(op) for i in inside if not (op := plan.ops[i]).kind.is_leaf]
+    ops = [op for i in inside if not (op := plan.ops[i]).kind.is_leaf]
     first = members[0]
     places = (effect.buffer.name or plan.names.get(effect.node, "") for effect in members)
     return FusedNest(
         first.domain,
-        tuple([name for name, _ in told]),
-        tuple(sorted({node for _, node in told if node >= 0})),
+        tuple([op.label for op in ops]),
+        tuple(sorted({node for op in ops if (node := _node_of(op)) >= 0})),
         tuple(dict.fromkeys(place for place in places if place)),
         first.kind is EffectKind.CALL,
     )
@@ -147,11 +161,10 @@ def _stored(plan: Plan) -> list[StoredValue]:
     stored: list[StoredValue] = []
     for i in sorted(plan.stored):
         if not plan.ops[i].kind.is_leaf and i in plan.names:
-            name, node = _told(plan.ops[i])
-            why = reason_to_store(plan, i)
+            op, why = plan.ops[i], reason_to_store(plan, i)
             if i in plan.overwrites:
-                why += f"; in the memory of {_told(plan.ops[plan.overwrites[i]])[0]}"
-            stored.append(StoredValue(name, node, plan.names[i], plan.ops[i].dims, why))
+                why += f"; in the memory of {plan.ops[plan.overwrites[i]].label}"
+            stored.append(StoredValue(op.label, _node_of(op), plan.names[i], op.dims, why))
     return stored
 
 
@@ -181,13 +194,14 @@ _Shapes = Mapping[str, tuple[tuple[str, ...], int]]
 
 def _moved_by_nest(nest: Nest, shapes: _Shapes, sizes: tuple[int, ...]) -> int:
     most: dict[tuple[str, bool], int] = {}
+    own = {statement.target for statement in nest.all_statements}
     for statement in nest.all_statements:
         for name, written, access in _accesses(statement):
             if name not in shapes:
                 continue
             whole, width = shapes[name]
             loops = {axis.var for axis in access.index if axis.var >= 0}
-            if any(axis.start.startswith("v") for axis in access.index):
+            if any(own & {*names_in(axis.start)} for axis in access.index):
                 loops = set(range(len(nest.domain)))  # a position that is found at run time
             dims = tuple(nest.domain[k] for k in sorted(loops) if k < len(nest.domain))
             entries = min(_product(dims, width, sizes), _product(whole, width, sizes))

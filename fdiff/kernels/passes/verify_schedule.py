@@ -99,6 +99,7 @@ class _ScheduleChecks:
         self.nests = schedule.nests
         self.effects = [effect for nest in schedule.nests for effect in nest]
         self.nest_of = [k for k, nest in enumerate(schedule.nests) for _ in nest]
+        self.outputs = {f"out{k}" for k in range(len(self.plan.graph.outputs))}
         self.writers: dict[int, list[int]] = {}
         for number, effect in enumerate(self.effects):
             if not self._copies_to_output(effect):
@@ -120,7 +121,7 @@ class _ScheduleChecks:
     def _copies_to_output(self, effect: Effect) -> bool:
         """Whether the effect writes a node to an output beside the node's own memory."""
         own = self.plan.names.get(effect.node)
-        return effect.buffer.name.startswith("out") and effect.buffer.name != own
+        return effect.buffer.name in self.outputs and effect.buffer.name != own
 
     def _never_written(self) -> Iterator[str]:
         """Materialised values and outputs that no effect computes."""

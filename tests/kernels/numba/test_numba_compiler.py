@@ -1,5 +1,6 @@
 """Kernels compiled by Numba when asked: the option, the variable, the cache, what is imported."""
 
+import ast
 import os
 import re
 import subprocess
@@ -13,7 +14,6 @@ import fdiff
 from fdiff import errors
 from fdiff.kernels import compiler_choice, disk_cache
 from fdiff.kernels.ir.operation_costs import INLINED
-from fdiff.kernels.kernel_source import elementary_calls
 from fdiff.kernels.llvm import loop_hints, machine, outlined_functions
 from fdiff.kernels.llvm.text_to_module import module_of
 from fdiff.kernels.numba import compilation, pipelines
@@ -189,7 +189,7 @@ def test_loops_that_look_for_huge_angles_are_vectorised_by_numba(order, count, m
     compilation.kernel_code(text)
     assert re.search(r"store <\d+ x double>", optimised[0])
     called = re.findall(r"call (<\d+ x \w+>) @fdiff_\w+_outlined_\d+", optimised[0])
-    assert bool(called) == (len(elementary_calls(text)) > INLINED)
+    assert bool(called) == (loop_hints.calls_in(ast.parse(text).body) > INLINED)
 
 
 OUTLINED = """
@@ -242,7 +242,7 @@ def test_loops_with_many_elementary_functions_are_not_interleaved(count, monkeyp
     """By neither compiler: with all registers full of constants LLVM would take far too many."""
     x = np.linspace(-1.0, 1.0, 77)
     text = fdiff.source(lambda x: np.sum(sines(x, count)), x)
-    assert len(elementary_calls(text)) == count
+    assert loop_hints.calls_in(ast.parse(text).body) == count
     optimised = []
     monkeypatch.setattr(machine, "wrapped_code", lambda ir, *_: optimised.append(ir) or b"")
     compilation.kernel_code(text)

@@ -8,7 +8,6 @@ Numba is imported here, so that only programs for CUDA import this module.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
@@ -26,7 +25,7 @@ from ...llvm.builder_choice import building_by
 from ...llvm.llvm_words import Formula, formula_of
 from ...llvm.types import TypedValue, convert, llvm_type
 from ...numba.numba_types import NumbaTypes
-from ...numba.words import typing_of
+from ...numba.words import typing_of, words_called
 from ...runtime import maths
 from ..cuda_program import CudaKernel
 from ..large_angles import FAR
@@ -36,14 +35,12 @@ WARP = 32
 with no_fork:
     _TYPES = NumbaTypes(import_module("numba.cuda.types"))  # Numba's own, old target has others
 _STORED = {"b1": "u1"}
-_WORD = re.compile(r"\b(rt|math)\.(\w+)\(")
-_LOCAL = re.compile(r"^def (\w+)\(", re.MULTILINE)
 
 
 def function_of(kernel: CudaKernel) -> Callable[..., None]:
     """The Python function of a kernel, to be compiled for `signature`."""
-    space: dict[str, Any] = {**_words_of(kernel.text), "cuda": cuda, "np": np, "WARP": WARP}
     tree = ast.parse(kernel.text)
+    space: dict[str, Any] = {**_words_of(tree), "cuda": cuda, "np": np, "WARP": WARP}
     for node in tree.body:
         assert isinstance(node, ast.FunctionDef)
         if node.name == kernel.name:
@@ -73,9 +70,9 @@ def _helper(node: ast.FunctionDef, space: dict[str, Any]) -> object:
 # --- words ------------------------------------------------------------------------------------
 
 
-def _words_of(text: str) -> dict[str, ModuleType]:
+def _words_of(tree: ast.Module) -> dict[str, ModuleType]:
     """Modules for ``rt`` and ``math`` in a text, in which Numba looks up names."""
-    for home, name in _WORD.findall(text):
+    for home, name in words_called([tree], _HOMES):
         if not hasattr(_HOMES[home], name):
             setattr(_HOMES[home], name, _intrinsic(f"{home}.{name}"))
     return _HOMES

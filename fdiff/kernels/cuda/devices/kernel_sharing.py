@@ -6,15 +6,12 @@ machine code of a kernel takes seconds; to launch one again takes none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ...ir.expression_names import names_in, renamed
 from ..cuda_program import CudaKernel, Parameter
-from ..nests.nest_text import indented
-
-_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
-_TARGETS = re.compile(r"^\s*(?:for )?((?:\w+, )*\w+) (?:=|in) ")
+from ..nests.nest_text import assigned, indented
 
 
 class _Kept(NamedTuple):
@@ -59,12 +56,7 @@ def _without_names(
     plain = [line for line in lines if not line.lstrip().startswith("#")]
     own = {*parameters}
     for line in plain:
-        if match := _TARGETS.match(line):
-            own.update(match[1].split(", "))
-    numbers: dict[str, str] = {}
-
-    def number(match: re.Match[str]) -> str:
-        word = match[0]
-        return numbers.setdefault(word, f"_{len(numbers)}") if word in own else word
-
-    return _WORD.sub(number, "\n".join(plain)), list(numbers)
+        own.update(assigned(line))
+    text = "\n".join(plain)
+    order = dict.fromkeys(name for name in names_in(text) if name in own)
+    return renamed(text, {name: f"_{k}" for k, name in enumerate(order)}), list(order)

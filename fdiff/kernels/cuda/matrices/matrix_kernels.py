@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from math import isqrt
 
 from ....errors import CompileError
+from ...ir.expression_names import names_in
 from ...ir.loops import NUMPY, PRODUCTS, Call
 from ...ir.product_sizes import product_sizes
 from ..cuda_program import LibraryCall, Numbers, evaluate
@@ -16,7 +16,6 @@ from .matrix_texts import TILED
 from .register_matrices import RegisterRoutine, register_routine
 
 _UNEVEN = 9  # rows of a product from which on their number need not be a multiple of four
-_NAME = re.compile(r"[A-Za-z_]\w*")
 _THREADS = ("status", "grid_thread", "grid_threads")  # last arguments of a routine of matrices
 
 
@@ -70,7 +69,7 @@ def _has_fours(call: Call, numbers: Numbers) -> bool:
     so that few of many rows are computed twice.
     """
     count = product_sizes(call).counts[1]
-    if not numbers.keys() >= set(_NAME.findall(count)):
+    if not numbers.keys() >= set(names_in(count)):
         return False  # rows of a tile, the last of which has fewer
     rows = evaluate(count, numbers)
     return rows >= 4 and (rows % 4 == 0 or rows >= _UNEVEN)

@@ -15,12 +15,12 @@ from functools import lru_cache
 from itertools import chain, product
 from typing import NamedTuple
 
+from ...ir.expression_names import renamed
 from ...ir.loops import NUMPY
 from ...runtime.status import INDEFINITE, SINGULAR, ZERO_AT
 
 Lines = list[str]
 _ASSIGNED = re.compile(r"( *)([a-z]\w*) = ")
-_NAME = re.compile(r"(?<![.\w])[a-z]\w*")
 _SINGULAR = f"status[0] = {SINGULAR}"
 
 
@@ -63,8 +63,7 @@ def _assigned_once(lines: Lines) -> Lines:
     out: Lines = []
     for line in lines:
         target = _ASSIGNED.match(line)
-        rest = line[target.end() :] if target else line
-        used = _NAME.sub(lambda m: current.get(m[0], m[0]), rest)
+        used = renamed(line[target.end() :] if target else line, current)
         if target:
             name = target[2]
             number = count[name] = count.get(name, -1) + 1

@@ -7,9 +7,11 @@ neighbouring entries. Their reductions are combined in the block (`block_reducti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from ...codegen.lines import Line, texts_of
 from ...codegen.loop_lines import LoopLines, lines_of_local, pick_lines
 from ...ir.combiners import Combiner
 from ...ir.index_expressions import size, strides, times
@@ -48,6 +50,20 @@ BARRIER = "cuda.syncthreads()"
 _FIRST = "if thread == 0:"
 
 
+_ASSIGNED = re.compile(r"\s*(?:for )?((?:\w+, )*\w+) (?:=|in) ")
+
+
+def assigned(line: str) -> tuple[str, ...]:
+    """The names that a line assigns, be it the head of a loop: lines for GPUs are plain strings."""
+    match = _ASSIGNED.match(line)
+    return () if match is None else tuple(match[1].split(", "))
+
+
+def let(target: str, value: str) -> str:
+    """The line that assigns a local."""
+    return f"{target} = {value}"
+
+
 def indented(lines: Iterable[str], times_: int = 1) -> list[str]:
     """The lines some levels deeper."""
     return [INDENT * times_ + line for line in lines]
@@ -75,7 +91,7 @@ class NestText:
         self._atomic = mapped.atomic | shared
         self._carried = carried
         self._staged = staged or {}
-        self._lines = LoopLines(mapped.nest, _prefix(mapped.nest))
+        self._lines = LoopLines(mapped.nest, _prefix(mapped.nest), let)
 
     # --- the three ways to share a nest --------------------------------------------------------
 
@@ -121,7 +137,7 @@ class NestText:
 
     def alone(self) -> list[str]:
         """All of the nest; if it has loops, the first thread runs it."""
-        self._lines = LoopLines(self._nest, _prefix(self._nest))
+        self._lines = LoopLines(self._nest, _prefix(self._nest), let)
         self._fill(together=False)
         lines = [*self._lines.before[0], *self._serial(0), *self._lines.after[0]]
         return [_FIRST, *indented(lines)] if lines else []
@@ -284,9 +300,9 @@ class NestText:
     def text(self, statement: Statement) -> list[str]:
         """The lines of a statement."""
         kind, target, text, operands, access, combiner = statement
-        beyond = [f"status[0] = {OUT_OF_BOUNDS}", f"{target} = 0"]
+        beyond = [Line(f"status[0] = {OUT_OF_BOUNDS}"), Line(f"{target} = 0")]
         if local := lines_of_local(statement, beyond):
-            return local
+            return texts_of(local)
         assert access is not None
         name = access.buffer.name
         if kind is StatementKind.LOAD and name in self._staged:
@@ -295,7 +311,7 @@ class NestText:
         if kind is StatementKind.POSITION:
             return [f"{target} = {at}"]
         if kind is StatementKind.PICK:
-            return pick_lines(target, at, text, operands)
+            return texts_of(pick_lines(target, at, text, operands))
         truth = self._memory[name] == "b1"
         if kind is StatementKind.LOAD:
             return [f"{target} = {name}[{at}]" + " != 0" * truth]

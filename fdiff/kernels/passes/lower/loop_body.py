@@ -18,7 +18,6 @@ from ..materialise.materialisation import Plan
 from ..materialise.value_keys import Key
 
 _NOWHERE = Buffer("")
-_TEMPORARY = "v"  # how names of values that only one nest uses begin
 
 
 class Body:
@@ -31,12 +30,15 @@ class Body:
         self.memo: dict[Key, str] = {}
         self.dtypes: dict[str, str] = {}
         self._names = names
+        self._temporary: set[str] = set()  # names of values that only one nest uses
         self._keys: dict[str, list[Key]] = {}  # the keys of the values that each local holds
         self._wrapped: dict[tuple[str, str], str] = {}
         self._below: dict[str, tuple[object, ...]] = {}  # of constant positions, lengths above them
 
     def fresh(self) -> str:
-        return f"{_TEMPORARY}{next(self._names)}"
+        name = f"v{next(self._names)}"
+        self._temporary.add(name)
+        return name
 
     def let(self, text: str, *operands: str) -> str:
         """A new local for ``text`` of `operands`."""
@@ -83,7 +85,7 @@ class Body:
         """
         last = self.statements[-1] if self.statements else None
         own = last is not None and last.target == name and last.kind.gives_value
-        if last is None or not own or not name.startswith(_TEMPORARY):
+        if last is None or not own or name not in self._temporary:
             self.statements.append(Statement.let(local, "{0}", (name,)))
             return
         self.statements[-1] = last._replace(target=local)

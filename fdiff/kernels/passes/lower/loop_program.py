@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 
 from ....kernel_rule import Kind
 from ....process.background import checkpoint
 from ...ir.effect import Effect, EffectKind
-from ...ir.kernel_graph import KernelGraph
+from ...ir.kernel_graph import Computed, KernelGraph
 from ...ir.loops import (
     Accumulator,
     Argument,
@@ -49,16 +50,21 @@ def _items(plan: Plan, nests: list[list[Effect]], dtypes: dict[str, str]) -> Ite
         if first.kind is EffectKind.CALL:
             yield call_of(plan, first)
             continue
-        comment = ", ".join(dict.fromkeys(_describe(plan, effect) for effect in members))
+        computed = tuple(
+            dict.fromkeys(Computed(e.buffer.name, plan.ops[e.node].label) for e in members)
+        )
+        comment = ", ".join(c.comment for c in computed)
         if first.boundary:
-            yield _boundary_nest(plan, members, names, comment)
+            boundary = _boundary_nest(plan, members, names, f"around {comment}")
+            yield replace(boundary, computed=computed)
             continue
         body = Body(plan, names)
         for effect in members:
             lower_effect(body, effect)
         dtypes |= body.dtypes
         lines, sums = tuple(body.statements), tuple(body.accumulators)
-        yield Nest(first.domain, lines, sums, comment, first.excluded, first.ranges)
+        nest = Nest(first.domain, lines, sums, comment, first.excluded, first.ranges)
+        yield replace(nest, computed=computed)
 
 
 def _boundary_nest(plan: Plan, members: list[Effect], names: Iterator[int], comment: str) -> Nest:
@@ -73,14 +79,7 @@ def _boundary_nest(plan: Plan, members: list[Effect], names: Iterator[int], comm
         branches.append((guard, tuple(body.statements)))
         sums += body.accumulators
     first = members[0]
-    about = f"around {comment}"
-    return Nest(first.domain, (), tuple(sums), about, first.excluded, (), tuple(branches))
-
-
-def _describe(plan: Plan, effect: Effect) -> str:
-    """The kernel's comment on an effect."""
-    name = plan.ops[effect.node].label
-    return f"{effect.buffer.name} = {name}" if effect.buffer.name else name
+    return Nest(first.domain, (), tuple(sums), comment, first.excluded, (), tuple(branches))
 
 
 # --- memory and locals ------------------------------------------------------------------------
@@ -101,8 +100,10 @@ def _materialised(plan: Plan) -> Iterator[Temporary]:
     A carry is no temporary of its trip: it holds what the trip before has left.
     """
     stored = {plan.names[i]: plan.ops[i] for i in sorted(plan.stored) if plan.is_writable(i)}
+    others = {f"x{op.data[0]}" for op in plan.ops if op.kind is Kind.INPUT}
+    others |= {f"out{k}" for k in range(len(plan.graph.outputs))}
     for name, op in stored.items():
-        if not name.startswith(("out", "x")):
+        if name not in others:
             yield Temporary(name, op.dtype, op.dims)
 
 

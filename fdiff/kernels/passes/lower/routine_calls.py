@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ....kernel_rule import Category, Kind, Routine
 from ...ir.effect import Effect
 from ...ir.index_expressions import Dims, size
-from ...ir.kernel_graph import Operation
+from ...ir.kernel_graph import Computed, Operation
 from ...ir.loops import Call, Temporary
 from ..materialise.materialisation import Plan
 from .sequential_loops import control_item
@@ -28,6 +28,7 @@ def call_of(plan: Plan, effect: Effect) -> Call:
         _sizes(plan, op, op.routine),
         f"{', '.join(results)} = {op.label}",
         inline=effect.node in plan.written_out,
+        computed=tuple(Computed(place, op.label) for place in results),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ....kernel_rule import Kind
 from ...ir.control_items import ControlBody, ControlItem, SequentialLoop, Switch
-from ...ir.kernel_graph import KernelGraph
+from ...ir.kernel_graph import Computed, KernelGraph
 from ...ir.loops import LoopProgram, Temporary
 from ..materialise.materialisation import Plan
 
@@ -23,6 +23,7 @@ def control_item(plan: Plan, node: int, results: Sequence[str]) -> ControlItem:
         "buffers": tuple(dict.fromkeys((*memory, *results))),
         "sizes": (),
         "comment": f"{', '.join(results)} = {op.label}",
+        "computed": tuple(Computed(place, op.label) for place in results),
         "bodies": tuple(
             ControlBody(graph, f"_b{node}" + f"_{k}" * bool(k)) for k, graph in enumerate(op.bodies)
         ),

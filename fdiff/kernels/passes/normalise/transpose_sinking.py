@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from ....kernel_rule import Kind
 from ...ir.index_expressions import ONE, Axes, Dims, inverse, is_identity, nonunit, same_nonunit
 from ...ir.kernel_graph import KernelGraph, Operation, users_of
+from ...ir.operation_costs import formula_facts
 from .graph_rewrite import GraphRewrite, pruned
 from .routine_selection import takes
 
@@ -57,7 +58,7 @@ def _orders_of_reading(graph: KernelGraph, users: list[list[int]]) -> dict[int, 
 
 def _elementwise(op: Operation) -> bool:
     """Whether it is an elementwise operation with an operand and one result."""
-    return op.kind.is_elementwise and "{0}" in op.text and len(op.shapes) == 1
+    return op.kind.is_elementwise and formula_facts(op.text).operands and len(op.shapes) == 1
 
 
 def _order(

@@ -56,6 +56,13 @@ _ROUTINES: dict[str, dict[str, float]] = {
     "triangular": {"n": 7.0, "nc": 0.5, "nnc": 0.022},
 }
 
+# Systems of triangular matrices, all of which have one row of the table.
+_TRIANGULAR = {
+    f"triangular{transposed}{how}": "triangular"
+    for transposed in (0, 1)
+    for how in ("", "checked", "unit")
+}
+
 
 def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
     """The work of all nests and products in an item; for versions, the fallback's work."""
@@ -118,7 +125,7 @@ def matrix_work(routine: str, sizes: Sequence[str]) -> tuple[Work, ...]:
     """The work of a routine for `sizes`: number of matrices, their order, and columns if any."""
     stack, *sizes = sizes
     named = dict(zip("nc", sizes, strict=False))
-    costs = _ROUTINES.get("triangular" if routine.startswith("triangular") else routine, {})
+    costs = _ROUTINES.get(_TRIANGULAR.get(routine, routine), {})
     return tuple(
         Work((stack, *(named[size] for size in term)), cost) for term, cost in costs.items()
     )

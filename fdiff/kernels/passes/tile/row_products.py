@@ -6,13 +6,13 @@ C. F. Van Loan, Matrix Computations, 4th ed., 2013, section 1.3); tiling itself 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from ...ir.combiners import Combiner
-from ...ir.index_expressions import ONE, Dims, identity, nonunit, times
+from ...ir.expression_names import names_in, renamed
+from ...ir.index_expressions import ONE, Dims, identity, nonunit, other_factors, times
 from ...ir.loops import (
     BEGIN,
     BLOCK,
@@ -55,21 +55,21 @@ def role_of_rows(call: Call, axis: str, shapes: Mapping[str, Dims]) -> RowRole |
     if not call.is_product:
         return None
     counts = [shapes.get(b, ()).count(axis) for b in call.buffers]
-    own, sizes = re.compile(rf"\b{axis}\b"), product_sizes(call)
-    inside = [k for k, text in enumerate(sizes.counts) if own.search(text)]
-    if len(inside) != 1 or len(own.findall(sizes.counts[inside[0]])) != 1:
+    sizes = product_sizes(call)
+    inside = [k for k, text in enumerate(sizes.counts) if axis in names_in(text)]
+    if len(inside) != 1 or names_in(sizes.counts[inside[0]]).count(axis) != 1:
         return None
     (k,) = inside
-    before, many, others = sizes.counts[k].partition(f"{axis} * ")
-    if sizes.counts[k] != axis and (before or not many):
+    others = other_factors(sizes.counts[k], axis)
+    if not others:
         return None
     if counts != ([1, 1, 1], [1, 0, 1], [1, 1, 0], [0, 1, 1])[k]:
         return None
     steps: list[str] = []
     places: list[str] = []
     for operand, has in enumerate(counts):
-        step = times(_step(sizes, operand, k), others or ONE) if has else ""
-        first = not any(own.search(text) for text in sizes.strides[operand])
+        step = times(_step(sizes, operand, k), others) if has else ""
+        first = not any(axis in names_in(text) for text in sizes.strides[operand])
         steps.append(step)
         places.append("" if not has else "first" if first else "last" if step == ONE else "within")
     if "within" in places:
@@ -92,11 +92,11 @@ def product_of_tile(call: Call, axis: str, role: RowRole, tile_local: Collection
     Memory that is `tile_local` holds these rows only; in other memory they begin at the rows of the
     tile.
     """
-    own, whole = re.compile(rf"\b{axis}\b"), product_sizes(call)
-    sizes = [own.sub(f"({END} - {BEGIN})", text) for text in whole.counts]
+    whole = product_sizes(call)
+    sizes = [renamed(text, {axis: f"({END} - {BEGIN})"}) for text in whole.counts]
     begins: list[str] = []
     for k, (name, steps) in enumerate(zip(call.buffers, whole.strides, strict=True)):
-        sizes += [own.sub(BLOCK, text) for text in steps] if name in tile_local else steps
+        sizes += [renamed(text, {axis: BLOCK}) for text in steps] if name in tile_local else steps
         outside = role.steps[k] and name not in tile_local
         begins.append(times(BEGIN, role.steps[k]) if outside else "")
     return replace(call, sizes=(*sizes, *whole.flips), begins=tuple(begins))

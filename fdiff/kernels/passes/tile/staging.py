@@ -235,7 +235,8 @@ class _Staged:
         nest = self.nest
         read = {n for s in (*self.arithmetic, *self.scatters) for n in s.reads}
         needed = [s.target for s in self.indirect_reads if s.target in read]
-        first = Nest(nest.domain, (*self.gathers, *self._stores_of(needed)), (), "gathered")
+        gathers = (*self.gathers, *self._stores_of(needed))
+        first = Nest(nest.domain, gathers, (), "gathered", computed=nest.computed)
         lines = (*self._with_loads(self.arithmetic), *self._stores_of(self.scattered_values))
         inside = [
             restricted_to_tile(s, {})
@@ -269,8 +270,8 @@ class _Staged:
     def _loop(
         self, statements: Iterable[Statement], comment: str, sums: Iterable[Accumulator] = ()
     ) -> Nest:
-        ranges = ((BEGIN, END),)
-        return Nest(self.nest.domain, tuple(statements), tuple(sums), comment, (), ranges)
+        loop = Nest(self.nest.domain, tuple(statements), tuple(sums), comment)
+        return replace(loop, ranges=((BEGIN, END),), computed=self.nest.computed)
 
     def _summed_at_one_index(
         self,

@@ -10,6 +10,7 @@ from tapes import tape_of
 from fdiff import kernels
 from fdiff.interpret import evaluate
 from fdiff.kernels.codegen import kernel, outlining
+from fdiff.kernels.codegen.lines import deeper, leave, let, loop_head, store, texts_of
 from fdiff.kernels.llvm import machine
 from fdiff.kernels.llvm.machine import Loaded, object_code, optimised
 from fdiff.kernels.llvm.text_to_module import module_of
@@ -248,26 +249,27 @@ def test_a_scan_along_an_inner_axis_stays_in_one_loop(short):
     agree(simplify(vjp(tape, [0])), (x, np.cos(x), np.sin(x)))
 
 
+def loop_region(count, line):
+    return outlining.Region((loop_head("i0", count), *deeper([line])))
+
+
 def test_an_outlined_function_returns_what_is_read_later():
     """Loops of one text are two functions where a local of only one of them is read again."""
-    regions = [
-        outlining.Region((f"for i0 in range(n{k}):", f"    s{k} = x{k}[i0] * 2.0"))
-        for k in range(3)
-    ]  # fmt: skip
-    functions, body = outlining.outline(regions, ["out0[0] = s0 + s2", "return 0"], {"x1": "r4"})
-    assert body == ["s0 = outlined0(n0, x0)", "outlined1(n1, r4)", "s2 = outlined0(n2, x2)"]
-    assert [line for line in functions if line.startswith("def ")] == [
+    regions = [loop_region(f"n{k}", let(f"s{k}", f"x{k}[i0] * 2.0")) for k in range(3)]
+    tail = [store("out0[0]", "s0 + s2"), leave(0)]
+    functions, body = outlining.outline(regions, tail, {"x1": "r4"})
+    calls = ["s0 = outlined0(n0, x0)", "outlined1(n1, r4)", "s2 = outlined0(n2, x2)"]
+    assert texts_of(body) == calls
+    assert [line for line in texts_of(functions) if line.startswith("def ")] == [
         "def outlined0(n0, x0):", "def outlined1(n1, x1):",
     ]  # fmt: skip
 
 
 def test_no_outlined_function_is_given_one_buffer_by_two_names():
-    lines = ("for i0 in range(n0):", "    t1[i0] = t2[i0]")
-    functions, body = outlining.outline(
-        [outlining.Region(lines)], ["return 0"], {"t1": "r0", "t2": "r0"}
-    )
+    region = loop_region("n0", store("t1[i0]", "t2[i0]"))
+    functions, body = outlining.outline([region], [leave(0)], {"t1": "r0", "t2": "r0"})
     assert not functions
-    assert body == list(lines)
+    assert body == list(region.lines)
 
 
 def summed(lines):
