@@ -33,13 +33,13 @@ from .statements import write
 from .types import WORD, TypedValue, is_pointer, llvm_type
 
 
-def module_of(text: str, name: str) -> ir.Module:
+def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
     """The module of ``def kernel`` and of the outlined functions before it; its entry is `name`.
 
-    If it calls many elementary functions, none is inlined.
+    If there are many calls of elementary functions, as many as `calls` at least, none is inlined.
     """
     *others, node = nodes = _functions(text)
-    calls = calls_in(nodes)
+    calls = max(calls, calls_in(nodes))
     outlined = {n.name: n for n in others}
     reads = [(statement, table_read(statement)) for statement in node.body]
     passed_on = only_arguments((s for s, read in reads if read is None), set(outlined))
