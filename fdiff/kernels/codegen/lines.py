@@ -33,7 +33,7 @@ LOOPS = (LineKind.LOOP, LineKind.MINOR_LOOP, LineKind.TRIPS)  # which count
 
 
 class Line(NamedTuple):
-    """A line of text, inside so many blocks, which may assign the local `target`.
+    """A line of text, inside `depth` blocks, which may assign the local `target`.
 
     `functions` are the elementary functions that it calls, one for each call.
     """
@@ -84,7 +84,7 @@ def leave(value: object) -> Line:
 
 
 def deeper(lines: Iterable[Line], levels: int = 1) -> Iterator[Line]:
-    """The lines inside so many blocks more."""
+    """The lines inside more blocks: `levels` of them."""
     return (line._replace(depth=line.depth + levels) for line in lines)
 
 

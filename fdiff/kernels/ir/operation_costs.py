@@ -19,7 +19,7 @@ ALIKE = {name: word.like for word in WORDS.values() if word.like for name in (wo
 
 
 class FormulaFacts(NamedTuple):
-    """A formula of so many `operands`: the `words` that it calls, and `flops`, its cost.
+    """A formula of a number of `operands`: the `words` that it calls, and `flops`, its cost.
 
     `root` is the word that it is a call of as a whole; `simple` if the arguments are operands.
     """
