@@ -35,11 +35,13 @@ class StopError(BASE):
 
 
 raised = [0]
+place = []  # where the last one came
 ignored = collections.Counter()  # by what Python shows of exceptions that it ignores
 
 
-def alarm(*_):
+def alarm(_, frame):
     raised[0] += 1
+    place[:] = traceback.format_stack(frame, 6)
     raise StopError
 
 
@@ -147,6 +149,25 @@ def attributes(_):
     assert fdiff.grad(loss)(X).tolist() == (4 * X).tolist()
 
 
+TABLE, HISTORY = {"a": 2.0, "b": 1.0}, [1.0, 2.0]
+
+
+def containers(_):
+    """Proxies of containers: what `get` and `index` drop of plain ones is the container's own."""
+    table, history = {**TABLE, **dict.fromkeys(range(30), 1.0)}, [*HISTORY]
+
+    def loss(x):
+        for k in range(60):
+            sum(table.get(k, 0.0) for k in range(30))
+            table.pop("nothing", None)
+            k in table, table.setdefault(k % 30, 0.0)
+        history.append(0.0)
+        history.index(2.0)
+        return np.sum(x**2) * table.get("a", 0.0) * history[1]
+
+    assert fdiff.grad(loss)(X).tolist() == (8 * X).tolist()
+
+
 def primitive(k):
     """An operation of its own, whose tapes are kept weakly."""
     double = fdiff.custom_vjp(lambda x: x * float(k))
@@ -177,8 +198,11 @@ def loops(k):
 
 PROGRAMS = {
     one.__name__: one
-    for one in (first, dropped, jit, cold, profile, backward, lookups, attributes, primitive, loops)
-}
+    for one in (
+        first, dropped, jit, cold, profile, backward, lookups, attributes, containers, primitive,
+        loops,
+    )
+}  # fmt: skip
 
 
 def count(name, times):
@@ -192,6 +216,7 @@ def count(name, times):
         program(k)
     longest = (time.perf_counter() - begin) / 3
     for k in range(times):
+        known = raised[0] - seen
         try:
             signal.setitimer(signal.ITIMER_REAL, max(longest * rng.random(), 1e-5))
             try:
@@ -200,6 +225,8 @@ def count(name, times):
                 signal.setitimer(signal.ITIMER_REAL, 0)
         except StopError:
             seen += 1
+        if raised[0] - seen > known:
+            print(f"lost at\n{''.join(place)}")
     print(f"{name}: {raised[0] - before} raised, {seen} seen")
     return seen == raised[0] - before
 

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from fdiff.trace.looping import scouting
 
 # `make test-faults` runs a part of the long tests, another one each day; FDIFF_FAULT_SHARD=2/4 says
-# which of how many. FDIFF_FAULT_TESTS=all runs all.
+# which of how many. FDIFF_FAULT_TESTS=all runs all. Each round of days has places of its own.
 PARTS = 4
+DAYS = int(time.time() / 86400)
+ROUND = DAYS // PARTS
 TESTS = os.environ.get("FDIFF_FAULT_TESTS", "")
 LONG = TESTS in ("1", "all")
 
@@ -20,8 +22,8 @@ LONG = TESTS in ("1", "all")
 def _shard():
     if TESTS != "1":
         return 0, 1
-    today = int(time.time() / 86400) % PARTS
-    number, count = map(int, os.environ.get("FDIFF_FAULT_SHARD", f"{today}/{PARTS}").split("/"))
+    today = f"{DAYS % PARTS}/{PARTS}"
+    number, count = map(int, os.environ.get("FDIFF_FAULT_SHARD", today).split("/"))
     return number % count, count
 
 

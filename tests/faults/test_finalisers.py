@@ -23,10 +23,13 @@ from fdiff.process.forking import no_fork
 HERE, PACKAGE = Path(__file__).parent, Path(fdiff.__file__).parent
 X = np.linspace(0.1, 0.9, 5)
 PROGRAMS = (
-    "first", "dropped", "jit", "cold", "profile", "backward", "lookups", "attributes", "primitive",
-    "loops",
+    "first", "dropped", "jit", "cold", "profile", "backward", "lookups", "attributes", "containers",
+    "primitive", "loops",
 )  # fmt: skip
-KINDS = {"Exception": 1500, "TimeoutError": 1500, "AttributeError": 400, "KeyError": 400}
+KINDS = {
+    "Exception": 1500, "TimeoutError": 1500, "AttributeError": 400, "KeyError": 400,
+    "IndexError": 400,
+}  # fmt: skip
 CALLING = {"WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "WeakMethod", "finalize"}
 # Finalisers that there are: of a context whose end an exception has cut short; of a file that holds
 # a saved array, which is to be removed at once; and of a recorded graph of CUDA.

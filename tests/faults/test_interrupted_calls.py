@@ -1,6 +1,7 @@
 """Exceptions that arrive while a fast path is under way: none is lost, the next call is right."""
 
 import itertools
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from faults_support import LONG
 
 import fdiff
+from fdiff.capture.proxies.list_proxies import ListProxy
 from fdiff.errors import TraceError
 from fdiff.hooks import hooks
 from fdiff.kernels import Lookup, Preconditions, machine_code, stub_fault
@@ -241,3 +243,38 @@ def test_an_exception_while_proxies_are_filled_changes_no_class_and_no_object():
         fdiff.cache_clear()
     np.testing.assert_array_equal(fdiff.grad(model.loss)(X), 4 * X)
     assert end > 100
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
+@pytest.mark.parametrize("base", [Exception, KeyError, IndexError, TypeError])
+def test_an_alarm_in_a_run_that_may_run_again_comes_out(base, monkeypatch):
+    """A run that finds inputs in place of numbers, and fails, runs again: the alarm was lost."""
+
+    class AlarmError(base):
+        pass
+
+    def ring(*_):
+        if next(rings) == 0:
+            raise AlarmError
+
+    def interrupted(proxy, value):
+        signal.raise_signal(signal.SIGALRM)
+        append(proxy, value)
+
+    rings, append, history = itertools.count(), ListProxy.append, [1.0]
+    monkeypatch.setattr(ListProxy, "append", interrupted)
+
+    def f(x):
+        history.append(history[-1] + 1.0)
+        return np.sum(x * history[-1])
+
+    fdiff.cache_clear()
+    before, slope = signal.signal(signal.SIGALRM, ring), fdiff.grad(f)
+    try:
+        with pytest.raises(AlarmError):
+            slope(X)
+        for _ in range(3):
+            assert slope(X).tolist() == [history[-1]] * 5
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert next(rings) > 1

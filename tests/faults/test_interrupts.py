@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults_support import LONG, SHARD, SHARDS, of_shard
+from faults_support import LONG, ROUND, SHARD, SHARDS, of_shard
 from interrupted_transforms import TRANSFORMS
 
 HERE = Path(__file__).parent
@@ -24,7 +24,7 @@ STEPS = [  # programs, how many events apart exceptions come in all parts togeth
 ]
 QUICK = "alone,eager,jit,backward,modes,anomalies,profile,forks,objects,stores"
 SWEEPS = (
-    [(names, SHARD * step, SHARDS * step, *kind) for names, step, *kind in STEPS]
+    [(names, SHARD * step + ROUND % step, SHARDS * step, *kind) for names, step, *kind in STEPS]
     if LONG
     else [
         (QUICK, 5, 0),

@@ -98,6 +98,25 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
         """The result for a key that is absent."""
         raise KeyError(self._fdiff_context.plain(key))
 
+    def _fdiff_item(self, key: object) -> object:
+        """The value of a key, MISSING if there is none; `Mapping` drops any KeyError."""
+        try:
+            return self[key]
+        except not_foreign(KeyError):
+            return MISSING
+
+    def __contains__(self, key: object) -> bool:
+        return self._fdiff_item(key) is not MISSING
+
+    def get(self, key: object, default: object = None) -> object:
+        return default if (value := self._fdiff_item(key)) is MISSING else value
+
+    def pop(self, key: object, *default: object) -> object:
+        if (value := self._fdiff_item(key)) is MISSING:
+            return default[0] if default else self[key]  # which raises
+        del self[key]
+        return value
+
     def __iter__(self) -> Iterator[object]:
         keys = tuple(self._fdiff_real)
         if len(keys) <= BUDGET:
@@ -139,7 +158,9 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
             self._fdiff_context.note(self._fdiff_words())
         if isinstance(default, list | dict | set) and name in self._fdiff_real:
             return self[name]
-        return super().setdefault(key, default)
+        if (value := self._fdiff_item(key)) is MISSING:
+            self[key] = value = default
+        return value
 
     def __delitem__(self, key: object) -> None:
         name = self._fdiff_context.plain(key)

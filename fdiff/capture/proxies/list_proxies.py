@@ -223,6 +223,7 @@ def _of_list(name: str) -> Callable[..., object]:
 
 for _name in ("add", "mul", "rmul", "eq", "ne", "lt", "le", "gt", "ge", "repr", "contains"):
     setattr(ListProxy, f"__{_name}__", _of_list(f"__{_name}__"))
+ListProxy.index = _of_list("index")  # type: ignore[method-assign] - that of `Sequence` drops any IndexError
 
 
 def wrap_logged_list(context: ListContext, value: Items, where: Where) -> Pair:

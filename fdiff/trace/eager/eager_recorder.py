@@ -8,7 +8,7 @@ operations of `operation_cache.py` and the templates of `operation_templates.py`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -57,6 +57,9 @@ class _Nodes(Sequence[Node]):
 
     def __len__(self) -> int:
         return len(self._ops)
+
+    def __iter__(self) -> Iterator[Node]:  # that of `Sequence` ends at any IndexError
+        return map(self.__getitem__, range(len(self._ops)))
 
     def __getitem__(self, i: Any) -> Any:
         if i.__class__ is slice:
