@@ -16,7 +16,7 @@ WRITTEN = "texts of functions that are written by hand"
 OTHERS = "texts of other programs"
 REGULAR_EXPRESSIONS = {
     "kernels/bytecode/interpreter.py": WRITTEN,
-    "kernels/compilers.py": OTHERS,
+    "kernels/compiler_choice.py": OTHERS,
     "kernels/cuda/devices/adapter.py": OTHERS,
     "kernels/cuda/matrices/register_matrices.py": WRITTEN,
     "kernels/cuda/nests/nest_text.py": "what a line for GPUs assigns: these are strings",

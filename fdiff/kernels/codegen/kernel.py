@@ -226,7 +226,7 @@ def _prologue(graph: KernelGraph, used: set[str]) -> list[Line]:
         first += len(axes) if op.data[1] == "A" else 0
     literals = dict(graph.literals)
     sizes = {f"n{k}": literals.get(f"n{k}", f"ints[{k}]") for k in range(graph.sizes)}
-    lines += [let(name, value) for name, value in sizes.items() if name in used]
+    lines += [let(name, str(value)) for name, value in sizes.items() if name in used]
     for op in graph.all_ops:
         if op.kind is Kind.VALUE and op.text in used:
             letter, number = table_entry(op.text) or ("", 0)

@@ -8,7 +8,7 @@ changes the code stays: the exponents an op has a shorter text for, and zeros th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import cast
 
@@ -17,13 +17,13 @@ import fdiff.intact_numpy as np
 from ...arraytype import Shape
 from ...errors import TapeError
 from ...kernel_rule import KernelRule, Kind
-from ...tape import CONSTANT, INPUT, Constant, Node, Tape
+from ...tape import CONSTANT, INPUT, Builder, Constant, Node, Tape, rebuild
+from ...trace import Trace, TracedArray
 from . import masked_operands
 from .control_parameters import bodies_of, carries_of, control_parameters, slots_read
 from .graph_draft import Draft, disjoint_stores_above, slices, stored
 from .kernel_graph import Data, KernelGraph, Operation, SliceParameters, Values
 from .small_sizes import many_rows
-from .spelled_ops import spelled
 from .stored_entries import bounds
 
 # Kinds that have no parameters but what their shapes tell.
@@ -78,7 +78,26 @@ def kernel_graph(tape: Tape, layouts: tuple[str, ...]) -> tuple[KernelGraph, Val
 
 def _prepared(tape: Tape) -> Tape:
     """The tape as a graph is made of it."""
-    return masked_operands.moved(spelled(tape))
+    return masked_operands.moved(_spelled(tape))
+
+
+def _spelled(tape: Tape) -> Tape:
+    """The tape with operations that no kernel computes spelled in others (`Lowering.spelled`)."""
+    places = [i for i, node in enumerate(tape.nodes) if node.primitive.lowering.spelled is not None]
+    if not places:
+        return tape
+    with Trace("kernel", lines=False) as trace:
+        ways = {i: _spelling(trace, tape.nodes[i]) for i in places}
+        return rebuild(tape, trace.builder, ways)
+
+
+def _spelling(trace: Trace, node: Node) -> Callable[[Builder, dict[int, int]], int]:
+    def enter(builder: Builder, ids: dict[int, int]) -> int:
+        assert node.primitive.lowering.spelled is not None
+        args = [TracedArray(trace, ids[a], builder.type(ids[a])) for a in node.args]
+        return trace.lift(node.primitive.lowering.spelled(*args, **dict(node.params)))
+
+    return enter
 
 
 def _graph_of(draft: Draft) -> KernelGraph:

@@ -108,11 +108,10 @@ def _intrinsic(name: str) -> object:
 def words_called(functions: Iterable[ast.AST], homes: Container[str]) -> Iterator[tuple[str, str]]:
     """The words that functions call: the module of each, one of `homes`, and its name there."""
     nodes = (node for function in functions for node in ast.walk(function))
-    words = (node.func for node in nodes if isinstance(node, ast.Call))
-    for word in words:
-        home = word.value if isinstance(word, ast.Attribute) else None
-        if isinstance(home, ast.Name) and home.id in homes:
-            yield home.id, word.attr
+    functions_called = (node.func for node in nodes if isinstance(node, ast.Call))
+    for word in (f for f in functions_called if isinstance(f, ast.Attribute)):
+        if isinstance(word.value, ast.Name) and word.value.id in homes:
+            yield word.value.id, word.attr
 
 
 _HOMES = {"rt": ModuleType("rt"), "math": ModuleType("math")}

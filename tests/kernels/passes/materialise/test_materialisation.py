@@ -5,7 +5,7 @@ import pytest
 from tapes import tape_of
 
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
-from fdiff.kernels.passes.materialise.storage_reasons import reason_to_store
+from fdiff.kernels.passes.fusion_report import reason_to_store
 from fdiff.kernels.passes.normalise.routine_selection import select_routines
 from fdiff.kernels.passes.pipeline import materialise
 
