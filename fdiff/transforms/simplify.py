@@ -131,7 +131,9 @@ class Simplifier(Builder):
         """Enter the steps of a template; `ids` are the ids of its operands, and get the ids of its
         steps.
 
-        As in a recording, loads are forwarded from stores (`trace/load_forwarding.py`).
+        As in a recording, loads are forwarded from stores (`trace/load_forwarding.py`). It enters
+        what `textbook_splice` enters: a node that no rewrite is asked for, and that is no constant,
+        is entered here, without the call of `add`, by what a step knows of its op.
         """
         numbers, nodes, lines = self._ids, self.nodes, self.lines
         notable, constants = self.notable.keys(), self.constants
@@ -168,7 +170,11 @@ class Simplifier(Builder):
         self._note(0)
 
     def replay(self, tape: Tape, inputs: Sequence[int] | None = None) -> list[int]:
-        """Enter the nodes of a tape, and its inputs where none are given; their ids."""
+        """Enter the nodes of a tape, and its inputs where none are given; their ids.
+
+        It enters what `textbook_replay` enters: a node that no rewrite is asked for, and that is no
+        constant, is entered here, without the call of `add`, and is the tape's own where it can be.
+        """
         numbers, nodes, lines, told = self._ids, self.nodes, self.lines, tape.lines
         notable, constants = self.notable.keys(), self.constants
         ids = [-1] * len(tape.nodes)
@@ -201,6 +207,30 @@ class Simplifier(Builder):
             if i in told and node_id not in lines:
                 lines[node_id] = told[i]
         return ids
+
+
+def textbook_replay(builder: Simplifier, tape: Tape) -> list[int]:
+    """The ids that `Simplifier.replay` gives, by one call of `add` for each node: for tests."""
+    ids = dict(zip(tape.inputs, map(builder.input, tape.input_types), strict=True))
+    for i, (primitive, args, params, types) in enumerate(tape.nodes):
+        if primitive is not INPUT:
+            ids[i] = builder.add(primitive, tuple([ids[a] for a in args]), params, None, types)
+            if i in tape.lines:
+                builder.lines.setdefault(ids[i], tape.lines[i])
+    return [ids[i] for i in range(len(tape.nodes))]
+
+
+def textbook_splice(
+    builder: Simplifier, steps: Iterable[Step], ids: list[int], line: Line | None
+) -> None:
+    """`Simplifier.splice` by one call of `add` for each step that no load replaces: for tests."""
+    for step in steps:
+        args, node_id = tuple([ids[place] for place in step.places]), None
+        if step.shorter is not None:
+            node_id, args = step.shorter(builder, args, step.params)
+        if node_id is None:
+            node_id = builder.add(step.primitive, args, step.params, line, step.types)
+        ids.append(node_id)
 
 
 class SimplifyingTrace(Trace):
