@@ -8,14 +8,16 @@ suppressed is `Suppressed`: what came from outside leaves them.
 from __future__ import annotations
 
 import os
+import stat
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import _GeneratorContextManager, suppress
 from functools import WRAPPER_ASSIGNMENTS, WRAPPER_UPDATES, partial
 from opcode import opmap
+from pathlib import Path
 from threading import get_ident
 from types import FunctionType, TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 _OURS = frozenset(
     [
@@ -51,6 +53,59 @@ def uninterrupted_entry(function: Callable[_P, _Value]) -> Callable[_P, _Value]:
         text[2 * text[::2].index(resume) + 1] = _AFTER_YIELD_FROM
         function.__code__ = function.__code__.replace(co_code=bytes(text))
     return function
+
+
+def whole_exit(
+    leave: Callable[Concatenate[_Object, _P], _Value],
+) -> Callable[Concatenate[_Object, _P], _Value]:
+    """An ``__exit__`` that does all of its work where a signal handler raises an exception in it.
+
+    A second call of `leave` does the work that the exception has kept the first one from doing.
+    """
+
+    def __exit__(self: _Object, *error: _P.args, **none: _P.kwargs) -> _Value:  # noqa: N807 - the name in tracebacks
+        try:
+            return leave(self, *error, **none)
+        except BaseException:
+            leave(self, *error, **none)
+            raise
+
+    return update_wrapper(uninterrupted_entry(__exit__), leave)
+
+
+class _WholeContext(_GeneratorContextManager[_Value]):
+    """A context of a generator, which runs to its end wherever an exception arrives."""
+
+    def __enter__(self) -> _Value:
+        try:
+            return super().__enter__()
+        except BaseException:
+            self.gen.close()
+            raise
+
+    @uninterrupted_entry
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        try:
+            return super().__exit__(kind, error, traceback)
+        except BaseException:
+            self.gen.close()
+            raise
+
+
+def contextmanager(
+    generate: Callable[_P, Iterator[_Value]],
+) -> Callable[_P, _GeneratorContextManager[_Value]]:
+    """As `contextlib.contextmanager`, whose ``__exit__`` may not run to its end."""
+
+    def context(*args: _P.args, **keywords: _P.kwargs) -> _GeneratorContextManager[_Value]:
+        return _WholeContext(generate, args, keywords)
+
+    return update_wrapper(context, generate)
 
 
 def update_wrapper(
@@ -148,6 +203,23 @@ def is_raised_outside(error: BaseException) -> bool:
     return any(map(_is_foreign_module, (name, type(error).__module__)))
 
 
+def is_of_signal_handler(error: BaseException) -> bool:
+    """Whether a signal handler raised an exception: Python gives it the frame that it interrupts.
+
+    Errors that the user's code raises look the same otherwise.
+    """
+    if isinstance(error, HiddenError) and error.__cause__ is not None:
+        error = error.__cause__
+    tb, caller = error.__traceback__, None
+    while tb is not None:
+        frame = tb.tb_frame
+        for value in frame.f_locals.values() if caller is not None else ():
+            if value is caller or (type(value) is tuple and any(v is caller for v in value)):
+                return True
+        caller, tb = frame, tb.tb_next
+    return False
+
+
 def comes_once(again: Callable[[], object]) -> bool:
     """Whether what has just raised an exception works now: the exception came from outside."""
     try:
@@ -167,6 +239,32 @@ def not_foreign(
     error = sys.exception()
     foreign = isinstance(error, kinds) and is_foreign(error)
     return () if foreign and (again is None or comes_once(again)) else kinds
+
+
+def not_signalled(*kinds: type[_Error]) -> tuple[type[_Error], ...]:
+    """What an ``except`` clause names: `kinds`, or none if a signal handler raised the exception.
+
+    It is for errors that the user's own code may raise for the same reason as fdiff's.
+    """
+    error = sys.exception()
+    return () if error is not None and is_of_signal_handler(error) else kinds
+
+
+def file_status(path: Path) -> os.stat_result | None:
+    """The status of a file, None if there is no such file.
+
+    `Path.exists` and functions like it drop errors of signal handlers.
+    """
+    try:
+        return path.stat()
+    except not_foreign(OSError, ValueError):
+        return None
+
+
+def is_regular_file(path: Path) -> bool:
+    """As `Path.is_file`, which drops errors of signal handlers."""
+    status = file_status(path)
+    return status is not None and stat.S_ISREG(status.st_mode)
 
 
 def environment_value(name: str) -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, failure, given_path
+from ..foreign_errors import file_status
 
 MAKE = "Make it by fdiff.autograd.tensor."
 
@@ -41,7 +43,7 @@ def as_directory(directory: Any, call: str) -> Path | None:
     if directory is None:
         return None
     path = given_path(directory, "directory", f"fdiff.autograd.{call}")
-    if not path.is_dir():
+    if (status := file_status(path)) is None or not stat.S_ISDIR(status.st_mode):
         fact = f"there is no directory {str(path)!r}."
         raise failure(InputError, f"fdiff.autograd.{call}", fact, "Make it, or name another one.")
     return path

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
+from ..foreign_errors import uninterrupted_entry
 from ..trace import TracedArray
 from ..tracebacks import public, public_class
 from .arrays.array_kinds import kind_of
@@ -162,11 +163,12 @@ class dual_level(GradientMode):  # noqa: N801 - as in torch
         super().__enter__()
         return 0
 
+    @uninterrupted_entry
     def __exit__(self, *error: object) -> None:
         try:
             exit_dual_level()
         finally:
-            super().__exit__(*error)
+            GradientMode.__exit__(self, *error)  # without a call before it
 
     def _again(self) -> Callable[[], GradientMode]:
         return dual_level

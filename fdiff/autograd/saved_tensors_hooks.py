@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 import weakref
@@ -13,17 +12,17 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..errors import ForkError, InputError, failure, flag, shown
-from ..foreign_errors import not_foreign
+from ..foreign_errors import contextmanager, not_foreign
 from ..tracebacks import public_class
 from .argument_checks import as_directory, require_function, require_recorded
 from .arrays.recorded_array import RecordedArray, Version
 from .backward_passes.nodes import GraphNode
 from .backward_passes.saved_values import FIXED
-from .thread_state import during, state
+from .thread_state import StateContext, during, state
 
 
 @public_class
-class saved_tensors_hooks:  # noqa: N801 - as in torch
+class saved_tensors_hooks(StateContext):  # noqa: N801 - as in torch
     """Context in which a pair of hooks decides how saved values are kept.
 
     Parameters
@@ -58,23 +57,22 @@ class saved_tensors_hooks:  # noqa: N801 - as in torch
     def __init__(
         self, pack_hook: Callable[[RecordedArray], Any], unpack_hook: Callable[[Any], Any]
     ) -> None:
+        super().__init__()
         require_function(pack_hook, "pack_hook", "graph.saved_tensors_hooks")
         require_function(unpack_hook, "unpack_hook", "graph.saved_tensors_hooks")
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
-    def __enter__(self) -> None:
+    def _before(self) -> dict[str, Any]:
         if state.refusal is not None:
             raise RuntimeError(state.refusal)
-        state.saved_hooks = (*state.saved_hooks, (self.pack_hook, self.unpack_hook))
-        state.watch_saved()
+        return {"hooks": state.hooks}
 
-    def __exit__(self, *_: object) -> None:
-        state.saved_hooks = state.saved_hooks[:-1]
-        state.watch_saved()
+    def _enter(self) -> None:
+        state.hooks = (*state.hooks, (self.pack_hook, self.unpack_hook))
 
 
-@contextlib.contextmanager
+@contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Generator[None]:
     """Context in which `saved_tensors_hooks` raises a RuntimeError with this message.
 
@@ -262,7 +260,7 @@ class _Copies:
             node.counts = tuple([c for _, c in kept])
 
 
-@contextlib.contextmanager
+@contextmanager
 def allow_mutation_on_saved_tensors() -> Generator[_Copies]:
     """Context in which stores into saved arrays are allowed: the arrays are copied before.
 
@@ -294,13 +292,9 @@ def allow_mutation_on_saved_tensors() -> Generator[_Copies]:
     """
     if state.copies is not None:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-    state.copies = _Copies()
-    state.watch_saved()
-    try:
-        yield state.copies
-    finally:
-        state.copies = None
-        state.watch_saved()
+    copies = _Copies()
+    with during(keeper=copies):
+        yield copies
 
 
 def increment_version(tensor: RecordedArray | Iterable[RecordedArray]) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..foreign_errors import uninterrupted_entry
 from ..trace.branching.derivative_free_trace import see
 from ..trace.recorder import Recorder
 from ..trace.trace_stack import stack
@@ -110,6 +111,26 @@ class ThreadState(threading.local):
     def view(self, trace: Recorder) -> None:
         see(trace)
 
+    @property
+    def hooks(self) -> tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...]:
+        """The pairs ``(pack, unpack)``; to set them notes whether anybody wants to know."""
+        return self.saved_hooks
+
+    @hooks.setter
+    def hooks(self, pairs: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...]) -> None:
+        self.saved_hooks = pairs
+        self.watch_saved()
+
+    @property
+    def keeper(self) -> Any:
+        """The copies of saved values; to set them notes whether anybody wants to know."""
+        return self.copies
+
+    @keeper.setter
+    def keeper(self, copies: Any) -> None:
+        self.copies = copies
+        self.watch_saved()
+
     def watch_saved(self) -> None:
         """Note whether anybody wants to know what is saved."""
         self._saved_watched = bool(self.saved_hooks) or self.copies is not None
@@ -168,23 +189,21 @@ class _Left:
 class _Entered(_Left):
     """The data of a context's entry that has not been left.
 
-    If an exception arrives as `__exit__` begins, Python drops the context, and the entry is left
-    then. Entries that have been left call nothing at the end, because an exception that arrives in
-    a finaliser is lost.
+    If an exception arrives as `__exit__` begins (a debugger's: signal handlers do not run there),
+    Python drops the context, and the entry is left then. Entries that have been left call nothing
+    at the end, because an exception that arrives in a finaliser is lost.
     """
 
     __slots__ = ()
 
     def __del__(self) -> None:
-        if (entry := getattr(self, "entry", None)) is not None:
-            entry.leave()
+        self.entry.leave()
 
 
 class StateContext:
     """A context that changes the state of its thread, and restores the previous state.
 
-    Wherever an exception arrives, even in `__exit__`, the state is restored when the exception is
-    handled, at the latest.
+    Wherever an exception of a signal handler arrives, even in `__exit__`, the state is restored.
     """
 
     def __init__(self) -> None:
@@ -200,15 +219,30 @@ class StateContext:
 
     def __enter__(self) -> Any:
         entry = EnteredState(self._before(), state.entered)
-        self._entries.append(_Entered(entry))
-        state.entered = entry
-        self._enter()
+        entered = _Left(entry)
+        try:
+            entered.__class__ = _Entered
+            self._entries.append(entered)
+            state.entered = entry
+            self._enter()
+        except BaseException:
+            entry.leave()
+            entered.__class__ = _Left
+            raise
 
+    @uninterrupted_entry
     def __exit__(self, *error: object) -> None:
+        if not self._entries:
+            return
         entered = self._entries[-1]
-        entered.entry.leave()
-        entered.__class__ = _Left
-        self._entries.pop()
+        try:
+            entered.entry.leave()
+        except BaseException:  # it is done again as a whole
+            entered.entry.leave()
+            raise
+        finally:
+            entered.__class__ = _Left
+            self._entries.pop()
 
 
 class during(StateContext):  # noqa: N801 - it is written like a function

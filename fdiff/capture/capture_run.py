@@ -9,12 +9,12 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
 from types import MethodType
 from typing import TYPE_CHECKING, cast
 
 import fdiff.intact_numpy as np
 
+from ..foreign_errors import contextmanager
 from .data import Content, data_key, refuse_lazy
 from .dependencies import Dependencies
 from .dependency_nodes import (

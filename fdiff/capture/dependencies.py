@@ -19,7 +19,7 @@ from weakref import ref
 import fdiff.intact_numpy as np
 
 from ..bounded_cache import WeakValues
-from ..foreign_errors import Suppressed, not_foreign
+from ..foreign_errors import Suppressed, not_foreign, not_signalled
 from ..user_lines import Line
 from .revalidation import BY_IDENTITY, Codes, Dependency, ItemsFound, Places, Revalidation
 from .value_kinds import MISSING
@@ -226,7 +226,7 @@ class Dependencies:
             for value, node in self._fixed:
                 if not node.holds(value, walk):
                     return None
-        except RecursionError:  # objects linked a thousand deep
+        except not_signalled(RecursionError):  # objects linked a thousand deep
             return None
         arrays, places, writes = cast("list[np.ndarray]", walk.arrays), walk.places(), None
         if self.effects is not None:

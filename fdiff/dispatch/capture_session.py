@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Container, Generator, Sequence
-from contextlib import contextmanager
 from types import FrameType
 from typing import cast
 from weakref import ref
@@ -25,7 +24,7 @@ from ..capture.value_kinds import MISSING
 from ..capture.written.release import NoValueError
 from ..device_arrays import CPU, DeviceArray
 from ..errors import FdiffError, LeakError, TraceError, failure, message
-from ..foreign_errors import HiddenError
+from ..foreign_errors import contextmanager, is_of_signal_handler
 from ..ops.replacements import replacement_of
 from ..trace import Trace, TracedArray, private, replaces, root_trace
 from ..trace.local_arrays import plain
@@ -309,7 +308,7 @@ def watched(
     try:
         yield session
     except Exception as error:
-        if root is trace and not _is_of_handler(error) and session.discard():
+        if root is trace and not is_of_signal_handler(error) and session.discard():
             raise RunAgainError from error
         words = _refused(error) if isinstance(error, TypeError | ValueError) else None
         if words is None:
@@ -323,23 +322,6 @@ def watched(
             inner.extend(session.finish())
     if root is trace:
         session.check()
-
-
-def _is_of_handler(error: BaseException) -> bool:
-    """Whether a signal handler raised an exception: Python gives it the frame that it interrupts.
-
-    Errors that the user's code raises look the same otherwise.
-    """
-    if isinstance(error, HiddenError) and error.__cause__ is not None:
-        error = error.__cause__
-    tb, caller = error.__traceback__, None
-    while tb is not None:
-        frame = tb.tb_frame
-        for value in frame.f_locals.values() if caller is not None else ():
-            if value is caller or (type(value) is tuple and any(v is caller for v in value)):
-                return True
-        caller, tb = frame, tb.tb_next
-    return False
 
 
 def _refused(error: Exception) -> tuple[str, str] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from functools import partial
 from typing import cast
 from weakref import ref
@@ -13,7 +12,7 @@ import fdiff.intact_numpy as np
 from ..capture.written.release import NoValueError
 from ..capture.written.write_targets import NoEffectError, WrittenOutput
 from ..errors import TraceError
-from ..foreign_errors import not_foreign
+from ..foreign_errors import contextmanager, not_foreign
 from ..ops.scipy_functions import only_captured
 from ..primitive import PRIMITIVES
 from ..trace import Trace, TracedArray

@@ -7,7 +7,7 @@ import pickle
 import sys
 import sysconfig
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 import cloudpickle
 
 from ..errors import UNNAMED, InputError, failure
-from ..foreign_errors import Suppressed, not_foreign
+from ..foreign_errors import Suppressed, contextmanager, not_foreign
 from ..functional.call.sent_code import SentCode, functions_of
 from ..user_lines import SITE_PACKAGES, STDLIB
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
+from ..foreign_errors import whole_exit
 from ..tracebacks import public
 from .cluster import (
     FAILED,
@@ -206,6 +207,7 @@ class Partitions:
     def __enter__(self) -> Self:
         return self
 
+    @whole_exit
     def __exit__(self, *_: object) -> None:
         self.release()
 

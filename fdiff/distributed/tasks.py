@@ -10,7 +10,7 @@ import pickle
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import cache, partial
 from threading import Lock
 from time import monotonic
@@ -22,7 +22,7 @@ import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep_recent
 from ..errors import UNNAMED, FdiffError, InputError, WorkerError, failure, message
-from ..foreign_errors import not_foreign
+from ..foreign_errors import contextmanager, not_foreign
 from ..functional.call.kink_policy import kinks, policy
 from ..functional.call.prepared import Prepared
 from ..functional.operators.programs import jit

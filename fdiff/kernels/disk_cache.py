@@ -26,7 +26,7 @@ from typing import BinaryIO
 import fdiff.intact_numpy as np
 
 from ..errors import warn
-from ..foreign_errors import Suppressed, environment_value
+from ..foreign_errors import Suppressed, environment_value, file_status
 from ..process.forking import no_fork
 from .compiler_choice import LLVM, described
 from .file_owners import trusted
@@ -171,7 +171,7 @@ def _usable(path: Path | None) -> Path | None:
     if path is None:
         return None
     with Suppressed(OSError, ValueError):  # the medium may be one that cannot be written to
-        if not path.exists():  # `mkdir` would take an alarm's TimeoutError for its own
+        if file_status(path) is None:  # `mkdir` would take an alarm's TimeoutError for its own
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
     with Suppressed(OSError, ValueError):
         status = path.lstat()

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-from ..foreign_errors import Suppressed
+from ..foreign_errors import Suppressed, is_regular_file
 from ..process.forking import no_fork
 
 _LOADED = (".py", ".pyc", *EXTENSION_SUFFIXES)
@@ -41,7 +41,7 @@ def digest(*places: Path) -> str:
 def _files(place: Path) -> Iterator[Path]:
     """The files of a module or a folder that Python loads, in order."""
     for path in (place, *map(place.with_suffix, _LOADED)):
-        if path.is_file():
+        if is_regular_file(path):
             yield path
             return
     for root, below, names in os.walk(place):
@@ -51,7 +51,7 @@ def _files(place: Path) -> Iterator[Path]:
 
 def _in_archive(place: Path) -> str:
     """Names, lengths and sums of what a zip holds of a module or a folder; empty without one."""
-    archive = next((path for path in place.parents if path.is_file()), None)
+    archive = next((path for path in place.parents if is_regular_file(path)), None)
     if archive is None:
         return ""
     with no_fork:

@@ -19,13 +19,14 @@ from __future__ import annotations
 import atexit
 import ctypes
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
+from ..foreign_errors import contextmanager
 from ..process import environment
 from ..process.environment import bound_cores, is_worker
 from ..process.forking import no_fork

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
 from time import perf_counter
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +13,7 @@ import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, failure
+from ..foreign_errors import contextmanager
 from ..process.forking import imported
 from .evaluations import SolveReport
 from .iterations import iterations_shown
@@ -163,8 +163,8 @@ def _interrupts_kept(run: _Solve) -> Generator[None]:
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    signal.signal(signal.SIGINT, keep)
     try:
+        signal.signal(signal.SIGINT, keep)
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from typing import Any
 
 from ..errors import InputError, failure, shown
+from ..foreign_errors import contextmanager
 from ..process.forking import imported
 from ..process.progress import Stage
 

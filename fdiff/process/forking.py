@@ -268,7 +268,12 @@ no_fork = NoFork()
 def imported(name: str, package: str | None = None) -> ModuleType:
     """Import a module while no fork is under way."""
     with no_fork:
-        return importlib.import_module(name, package)
+        try:
+            return importlib.import_module(name, package)
+        except ImportError as error:
+            if "failed to map segment" in str(error):  # the loader's words for a full memory
+                raise MemoryError(f"fdiff: {error}") from error
+            raise
 
 
 def late(module: str, package: str | None, name: str) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 from ..errors import InputError, failure, given_path
+from ..foreign_errors import is_regular_file
 from ..tracebacks import public
 from .event_list import EventList
 from .events import DeviceKernel, FunctionEvent, Interval
@@ -70,7 +71,7 @@ def load_nvprof(path: str | os.PathLike[str]) -> EventList:
     load_nvprof: there is no file 'trace.prof'.
     """
     file = given_path(path, "path", "load_nvprof")
-    if not file.is_file():
+    if not is_regular_file(file):
         fact = f"there is no file {str(file)!r}."
         raise failure(InputError, "load_nvprof", fact, "Give the path of a file that nvprof wrote.")
     try:

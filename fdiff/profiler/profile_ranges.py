@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple, Self
 
 from ..errors import DeviceError, InputError, failure, flag, message
-from ..foreign_errors import not_foreign
+from ..foreign_errors import not_foreign, uninterrupted_entry, whole_exit
 from ..process import observation
 from ..process.forking import imported
 from ..process.observation import LABEL, Span
@@ -73,6 +73,7 @@ class record_function(ContextDecorator):  # noqa: N801 - torch's name
         self._spans.append(span)
         return self
 
+    @uninterrupted_entry
     def __exit__(self, *_: object) -> None:
         if (span := self._spans.pop()) is not None:
             span.close()
@@ -109,9 +110,14 @@ class _Emitter:
             raise RuntimeError(message(type(self).__name__, fact, "Make another one."))
         self._ranges = self._find()
         self.entered = True
-        begin_watching(self, sys._getframe(1))
+        try:
+            begin_watching(self, sys._getframe(1))
+        except BaseException:
+            end_watching(self)
+            raise
         return self
 
+    @whole_exit
     def __exit__(self, *_: object) -> None:
         if self._ranges is not None:
             end_watching(self)

@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import InputError, failure, flag, message, shown, warn
+from ..foreign_errors import whole_exit
 from ..process.forking import no_fork
 from ..tracebacks import public_class
 from .collection import Collector, ProfileOptions, begin_watching, end_watching, events_of
@@ -158,9 +159,14 @@ class profile:  # noqa: N801 - torch's name
         self._spans: list[object] = []
         self._collector = Collector(self._options)
         self._begin = perf_counter_ns()
-        begin_watching(self._collector, sys._getframe(1))
+        try:
+            begin_watching(self._collector, sys._getframe(1))
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
+    @whole_exit
     def __exit__(self, *_: object) -> None:
         collector = self._collector
         if collector is None:

@@ -6,11 +6,10 @@ Nothing of this is kept while `wanted` is false. A search for a NaN derives its 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from ..foreign_errors import wraps
+from ..foreign_errors import contextmanager, wraps
 from ..primitive import Primitive
 from ..user_lines import Line
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..device_arrays import CPU
 from ..errors import LeakError, UnsupportedError, failure, message
+from ..foreign_errors import whole_exit
 from ..process import observation
 from .recorder import KEEP_NO_TRACED, Handle, Recorder, leaked
 
@@ -90,6 +91,7 @@ class suspended:  # noqa: N801 - it is written like a function
     def __enter__(self) -> None:
         self._traces, stack.traces = stack.traces, []
 
+    @whole_exit
     def __exit__(self, *_: object) -> None:
         stack.traces = self._traces
 

@@ -19,26 +19,28 @@ from fdiff.foreign_errors import (
     HiddenError,
     Suppressed,
     environment_value,
+    file_status,
     hiding,
+    is_of_signal_handler,
     not_foreign,
+    not_signalled,
     noting,
     telling,
     uninterrupted_entry,
     update_wrapper,
 )
+from fdiff.process import forking
 
 FOLDER = Path(fdiff.__file__).parent
 # Of these no signal handler raises one, or what is caught is the user's own.
 RARE = {
-    "GeneratorExit", "ImportError", "MemoryError", "NotImplementedError", "RecursionError",
-    "StopIteration", "SyntaxError", "TimeoutError", "UnicodeError", "FloatingPointError", "Warning",
-    "KeyboardInterrupt", "SystemError",
+    "GeneratorExit", "ImportError", "MemoryError", "StopIteration", "SyntaxError", "TimeoutError",
+    "UnicodeError", "FloatingPointError", "Warning", "KeyboardInterrupt", "SystemError",
 }  # fmt: skip
 # Other clauses that catch errors of Python's own classes, by the file and how many there are.
 ALLOWED = {
     "device_arrays.py": (1, "a property of torch's or of the user's, which is asked once"),
     "dispatch/tiers/bytecode_tier.py": (2, "`_failed` raises what came from outside"),
-    "dispatch/capture_session.py": (1, "raises it again, or traces again, where it comes again"),
     "dispatch/numpy_warnings.py": (1, "the user's function, which is not called twice"),
     "distributed/cluster.py": (1, "raises all but losses of workers"),
     "distributed/messages.py": (1, "looks for what cannot be pickled: an error is under way"),
@@ -61,14 +63,13 @@ def is_bare(kind):
         return True
     parts = {node.id for node in ast.walk(kind) if isinstance(node, ast.Name)}
     named = {n for n in parts if isinstance(getattr(builtins, n, None), type) or n.isupper()}
-    own = named - RARE - {"type", "REFUSALS"}  # StructureError and NotImplementedError
-    return bool(own) and "not_foreign" not in parts
+    return bool(named - RARE - {"type"}) and parts.isdisjoint(["not_foreign", "not_signalled"])
 
 
 def raises_again(handler):
     """Whether a clause looks where its exception came from, or always ends in raising it."""
     names = {node.id for node in ast.walk(handler) if isinstance(node, ast.Name)}
-    if names & {"is_foreign", "comes_once"}:
+    if names & {"is_foreign", "is_of_signal_handler", "comes_once"}:
         return True
     last, own = handler.body[-1], handler.name
     again = isinstance(last, ast.Raise) and (last.exc is None or ast.unparse(last.exc) == own)
@@ -101,6 +102,7 @@ def test_a_clause_that_asks_nothing_is_found(kind):
 
 # What Python's library reads with a clause of its own, and who may ask it when fdiff is imported.
 DROPPING = ("functools.wraps", "functools.update_wrapper", "os.environ.get", "os.getenv")
+OF_PATHS = (".exists", ".is_dir", ".is_file", ".is_symlink", ".isdir", ".isfile", ".islink")
 IMPORTED = {"process/environment.py": 1, "kernels/cuda/cuda_words.py": 1}
 
 
@@ -112,7 +114,7 @@ def test_functions_of_python_that_drop_exceptions_are_not_called():
         for node in nodes:
             if isinstance(node, ast.ImportFrom):
                 read += [f"{node.module}.{name.name}" for name in node.names]
-        if count := sum(map(DROPPING.__contains__, read)):
+        if count := sum(name in DROPPING or name.endswith(OF_PATHS) for name in read):
             counts[file.relative_to(FOLDER).as_posix()] = count
     assert counts == IMPORTED
 
@@ -160,6 +162,84 @@ def test_what_comes_again_is_the_users(kind):
     with pytest.raises(ZeroDivisionError):
         caught(ZeroDivisionError, kind, again)
     assert calls == [1]
+
+
+def catches_what_is_not_signalled(call):
+    try:
+        call()
+    except not_signalled(NotImplementedError):
+        return
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_what_an_installed_signal_handler_raises_is_told_from_errors_of_the_user(bound):
+    class Alarm:
+        def ring(self, *_):
+            raise NotImplementedError
+
+    def fails():
+        raise NotImplementedError
+
+    ring = Alarm().ring if bound else lambda *_: fails()
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        with pytest.raises(NotImplementedError) as raised:
+            catches_what_is_not_signalled(lambda: signal.raise_signal(signal.SIGALRM))
+        assert is_of_signal_handler(raised.value)
+        catches_what_is_not_signalled(fails)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("kind", [ValueError, OSError, TimeoutError])
+def test_what_arrives_while_a_file_is_looked_for_comes_out(kind, tmp_path):
+    class Watched(type(tmp_path)):
+        def stat(self, **_):
+            handler(kind)
+
+    assert file_status(tmp_path / "nothing") is None
+    assert file_status(tmp_path / "a\0b") is None
+    assert file_status(tmp_path).st_mode == tmp_path.stat().st_mode
+    with pytest.raises(kind, match="of a handler"):
+        file_status(Watched(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"), [("failed to map segment", MemoryError), ("no module", ImportError)]
+)
+def test_a_module_without_room_in_memory_is_a_memory_error(words, kind, monkeypatch):
+    def import_module(*_):
+        raise ImportError(f"a.so: {words}")
+
+    monkeypatch.setattr(forking.importlib, "import_module", import_module)
+    with pytest.raises(kind, match=words):
+        forking.imported("a")
+
+
+class Fit:
+    def __init__(self):
+        self.log = []
+
+    def loss(self, x):
+        self.log.append(0)
+        signal.raise_signal(signal.SIGALRM)
+        return np.sum(x * x)
+
+
+def test_an_alarm_in_a_function_that_writes_is_no_reason_to_run_it_again():
+    faults, fit = [1], Fit()
+
+    def ring(*_):
+        if faults:
+            faults.pop()
+            raise TimeoutError("of a handler")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        with pytest.raises(TimeoutError, match="of a handler"):
+            fdiff.grad(fit.loss)(np.ones(2))
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_errors_of_the_code_inside_are_caught():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import fdiff.intact_numpy as np
 
 from ...errors import DtypeError, InputError, failure, flag, unbounded, warn
-from ...foreign_errors import not_foreign, noting
+from ...foreign_errors import not_foreign, not_signalled, noting
 from ...trace import TracedArray
 from ..backward_passes.nodes import AccumulateGrad, Edge, GraphNode
 from ..thread_state import state
@@ -359,7 +359,7 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Recorde
     elif isinstance(data, (list, tuple)):
         try:
             data = _nested_values(data)
-        except RecursionError:
+        except not_signalled(RecursionError):
             fact = "the data contains itself, or is nested too deep."
             raise unbounded("fdiff.autograd.tensor", fact) from None
     elif isinstance(data, TracedArray):

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+from ...foreign_errors import whole_exit
 from ...tracebacks import public
 from ..argument_checks import recorded_arrays, require_function
 from ..arrays.recorded_array import RecordedArray
@@ -91,6 +92,7 @@ class MultiHandle:
     def __enter__(self) -> Self:
         return self
 
+    @whole_exit
     def __exit__(self, *_: object) -> None:
         self.remove()
 

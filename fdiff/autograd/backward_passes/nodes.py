@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any, NamedTuple, Self
 
 from ...errors import InputError, failure
-from ...foreign_errors import not_foreign, noting, telling
+from ...foreign_errors import not_foreign, noting, telling, whole_exit
 from ...tracebacks import ask, name_of, public_class
 from ...user_lines import Line, printable
 from ..argument_checks import require_function, require_recorded
@@ -69,6 +69,7 @@ class RemovableHandle:
     def __enter__(self) -> Self:
         return self
 
+    @whole_exit
     def __exit__(self, *_: object) -> None:
         self.remove()
 

@@ -35,12 +35,11 @@ class Packed:
 
     def unpacked(self) -> Any:
         """The array that the unpack hook returns; it must have the type of the packed array."""
-        before = state.saved_hooks  # one that enters others, or leaves these, does so for itself
+        before = state.hooks, state.entered  # the hook may enter others, or leave these
         try:
             array = ask(self.unpack, [self.content], HOOKS, "unpack_hook", "unpack_hook(packed)")
         finally:
-            state.saved_hooks = before
-            state.watch_saved()
+            state.hooks, state.entered = before
         value = array.value if array.__class__ is RecordedArray else array
         if not isinstance(value, (np.ndarray, np.generic)):
             raise TypeError(

@@ -6,11 +6,12 @@ Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000, for one level
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import contextmanager
 from ...hooks import hooks
 from ...tree import flatten, unflatten
 from ...user_lines import user_line
@@ -147,8 +148,8 @@ class _Found(BaseException):
 def _draws_from(state: Any) -> Generator[None]:
     """NumPy's global generator in this state, and afterwards as it was."""
     before = np.random.get_state()
-    np.random.set_state(state)
     try:
+        np.random.set_state(state)
         yield
     finally:
         np.random.set_state(before)

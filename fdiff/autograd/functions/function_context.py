@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...errors import InputError, UnsupportedError, failure, warn
+from ...foreign_errors import contextmanager
 from ...functional.rules.ruled_call import UserRule
 
 NOT_RETURNED = (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
+from ...foreign_errors import contextmanager
 from ...process.forking import late
 
 
@@ -30,11 +30,12 @@ def driven(driver: LoopDriver | None) -> Generator[None]:
     if driver is None:
         yield
         return
-    token = _driver.set(driver)
+    before = _driver.get()
     try:
+        _driver.set(driver)
         yield
     finally:
-        _driver.reset(token)
+        _driver.set(before)
 
 
 def code_of(fn: FunctionType) -> CodeType:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import fdiff.intact_numpy as np
 
 from ...bounded_cache import WeakKeys
+from ...foreign_errors import not_signalled
 from ...process.forking import no_fork
 from ..dependency_nodes import Array, Equal, Identical
 from ..proxies.object_proxy import own_class
@@ -186,7 +187,7 @@ class RepeatedWrites:
             return False
         try:
             getattr(self._log, method)(*what)
-        except (NoEffectError, RecursionError):
+        except not_signalled(NoEffectError, RecursionError):
             return False
         return True
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import CellType, FrameType
 from typing import cast
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import contextmanager
 from ...generated_text import defined
 from ..dependency_nodes import Array, Attributes
 from ..formatted_texts import MARK, FormattedValue, goes_to, parts

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import whole_exit
 from ...trace.local_arrays import LocalArray
 from .variables import RefusedLoopError
 
@@ -42,6 +43,7 @@ class Surroundings:
     def __enter__(self) -> Self:
         return self
 
+    @whole_exit
     def __exit__(
         self,
         kind: type[BaseException] | None,

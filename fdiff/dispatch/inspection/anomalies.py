@@ -17,6 +17,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType
 from ...errors import FdiffError
+from ...foreign_errors import not_signalled
 from ...interpret import evaluate
 from ...ops.entrywise.elementwise import where
 from ...tape import CONSTANT, INPUT, ITEM, Node, Tape
@@ -158,7 +159,7 @@ def _entries_read(node: Node, mask: Mask, values: Values, i: int) -> list[Mask]:
         return everything
     try:
         return _entries_by_rule(node, mask, args, values[i])
-    except (FdiffError, NotImplementedError):  # an operation that has no such rule
+    except not_signalled(FdiffError, NotImplementedError):  # an operation that has no such rule
         return everything
 
 

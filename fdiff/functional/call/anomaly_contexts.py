@@ -10,6 +10,7 @@ from copy import copy
 from typing import Self
 
 from ...errors import flag
+from ...foreign_errors import whole_exit
 from ...process import anomaly_watch
 from ...process.anomaly_watch import AnomalyMode
 from ...trace.trace_stack import ANOMALIES, occupied
@@ -23,9 +24,14 @@ class _AnomalyContext(ContextDecorator):
         self._mode = mode
 
     def __enter__(self) -> Self:
-        anomaly_watch.enter(self._mode)
+        try:
+            anomaly_watch.enter(self._mode)
+        except BaseException:
+            anomaly_watch.leave(self._mode)
+            raise
         return self
 
+    @whole_exit
     def __exit__(self, *_: object) -> None:
         anomaly_watch.leave(self._mode)
 

@@ -7,7 +7,6 @@ and guards, and the plan runs its steps. Only the runners of the steps belong to
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ import fdiff.intact_numpy as np
 from ... import kernels
 from ...device_arrays import DeviceArray, lies_on_device
 from ...errors import DtypeError, InputError, failure
+from ...foreign_errors import contextmanager
 from ...trace.trace_stack import root_trace, stack
 from ...tree import map_leaves, node_parts
 

@@ -8,7 +8,7 @@ search runs when that trace has ended.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, cast
 
@@ -16,6 +16,7 @@ import fdiff.intact_numpy as np
 
 from ...dispatch.variant import Variant
 from ...errors import KinkError, choice, message
+from ...foreign_errors import contextmanager
 from ...interpret import evaluate
 from ...ops.entrywise.kink_marks import kink_search, mark_now
 from ...process.forking import late
@@ -83,13 +84,14 @@ def kinks(policy: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def _in_force(name: str) -> Generator[None]:
-    token = policy.set(name)
+    before = policy.get()
     if name == "raise":  # a context may be copied, and outlive its ``with``
         occupied[ASKED] = None
     try:
+        policy.set(name)
         yield
     finally:
-        policy.reset(token)
+        policy.set(before)
 
 
 def refuse_kinks(call: OperatorCall) -> object:

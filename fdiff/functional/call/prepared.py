@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
 from types import MethodType
@@ -22,7 +21,7 @@ from ...dispatch.arguments import Function
 from ...dispatch.plans import Arrays, PlanStep, Step
 from ...dispatch.program import OwnsPrograms, Program
 from ...errors import InputError, UnsupportedError, called, failure, shown
-from ...foreign_errors import hiding, not_foreign
+from ...foreign_errors import contextmanager, hiding, not_foreign
 from ...process.progress import Stage
 from ...trace.trace_stack import stack
 from ...tracebacks import line_of, public

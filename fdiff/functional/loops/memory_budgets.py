@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
 
 from ...errors import InputError, failure, shown
+from ...foreign_errors import contextmanager
 from ...process.room import budget
 from ..options import is_int
 
@@ -60,8 +60,9 @@ def memory_budget(size: int) -> Generator[None]:
     if not is_int(size) or size < 0:
         fact = f"the budget must be a number of bytes, not {shown(size)}."
         raise failure(InputError, "memory_budget", fact, "Give an int: memory_budget(10**6).")
-    token = budget.set(int(size))
+    before = budget.get()
     try:
+        budget.set(int(size))
         yield
     finally:
-        budget.reset(token)
+        budget.set(before)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...errors import ConvergenceError, InputError, ShapeError, failure, shown
+from ...foreign_errors import contextmanager
 from ...ops.control.while_loop import exceeded
 from ...trace import TracedArray, current, tracing
 from ...trace.derived_lines import TripLine

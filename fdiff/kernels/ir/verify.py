@@ -9,10 +9,10 @@ Checked where ``FDIFF_VERIFY`` is set, as it is in all tests.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 
 from ...errors import TapeError
+from ...foreign_errors import contextmanager
 from ...kernel_rule import Kind
 from .expression_names import names_in
 from .kernel_graph import KernelGraph

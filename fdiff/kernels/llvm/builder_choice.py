@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 from llvmlite import ir
+
+from ...foreign_errors import contextmanager
 
 _class: ContextVar[type[ir.IRBuilder]] = ContextVar("builder", default=ir.IRBuilder)
 
@@ -24,8 +25,9 @@ def for_this_machine() -> bool:
 @contextmanager
 def building_by(class_: type[ir.IRBuilder]) -> Generator[None]:
     """A context in which functions are written by another class of builder."""
-    token = _class.set(class_)
+    before = _class.get()
     try:
+        _class.set(class_)
         yield
     finally:
-        _class.reset(token)
+        _class.set(before)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from llvmlite.utils import get_library_name
 
+from ...foreign_errors import file_status
 from ...process.room import check_room
 
 
@@ -24,8 +25,8 @@ def open_library() -> None:
     if spec is None or spec.origin is None:
         return
     path = Path(spec.origin).with_name("binding") / get_library_name()
-    if path.exists():
-        check_room(path.stat().st_size)
+    if (status := file_status(path)) is not None:
+        check_room(status.st_size)
         system_open = ctypes.CDLL(None).dlopen  # a foreign function: called without the lock
         system_open.argtypes, system_open.restype = [ctypes.c_char_p, ctypes.c_int], ctypes.c_void_p
         system_open(os.fsencode(path), os.RTLD_NOW)

@@ -15,7 +15,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import F8, ArrayType
 from ...errors import StructureError
 from ...facets import Rules
-from ...foreign_errors import not_foreign
+from ...foreign_errors import not_foreign, not_signalled
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import Trace, TracedArray, apply, splice
 from ...transforms.derivative_tapes import choose
@@ -68,7 +68,7 @@ def _sparse_system(body: TracedFunction, extras: Sequence[np.ndarray], n: int) -
     asked = Asked((0,), types=(ArrayType((n, n), F8),))
     try:
         structure = sparse_tape(choose(body.tape, (1,)), asked, [None, *map(constant, range(len(extras)))])
-    except (StructureError, NotImplementedError):
+    except not_signalled(StructureError, NotImplementedError):
         return None
     (block,) = structure.blocks
     if structure.index_tape is not None or len(block.indices) > SHARE * n * n:

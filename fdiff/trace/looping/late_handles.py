@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...foreign_errors import whole_exit
 from ..array_links import LateLink, ViewLink
 from ..recorder import Handle, Link, Recorder
 from ..trace_stack import stack
@@ -104,5 +105,6 @@ class Outermost:
         place = [trace.builder is builder for trace in self.traces].index(True)
         stack.traces = [*self.traces[:place], self.trace]
 
+    @whole_exit
     def __exit__(self, *_: object) -> None:
         stack.traces = self.traces

@@ -15,6 +15,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...foreign_errors import not_signalled
 from ...ops.shapes.shaping import traced
 from ...ops.terms import SEED, Entries, LinearTerm, ones_like, taken, whole
 from ...tape import Node, Tape
@@ -149,7 +150,7 @@ def dense_tape(tape: Tape, asked: Asked, values: Known) -> SparseTape | None:
         return None
     try:
         derivation = DenseDerivation(tape, asked, values, asked.mode).run()
-    except (*REFUSALS, OpaqueError, TooManyError, NotWorthError):
+    except not_signalled(*REFUSALS, OpaqueError, TooManyError, NotWorthError):
         return None
     if any(frozen.computed for frozen in derivation.frozen):
         return None

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import fdiff.intact_numpy as np
 
 from ...errors import FdiffError
+from ...foreign_errors import not_signalled
 from ...ops.terms import SEED, key_of
 from ...tape import Tape
 from ...trace import Trace, splice
@@ -52,7 +53,7 @@ def entry_places(tape: Tape, k: int, values: Known = ()) -> list[EntryPlaces | N
             sweep.run()
             for o, node in zip(wide, linear.outputs, strict=True):
                 places[o] = _places_of(sweep, node)
-    except (FdiffError, NotImplementedError, OpaqueError, TooManyError):
+    except not_signalled(FdiffError, NotImplementedError, OpaqueError, TooManyError):
         return places
     return places
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...errors import UNNAMED, StructureError, message
+from ...foreign_errors import not_signalled
 from ...ops.shapes.gather_scatter import gather
 from ...ops.terms import SEED, Entries
 from ...process.environment import TAPES, dumped
@@ -235,15 +235,18 @@ def sparse_tape(tape: Tape, asked: Asked, values: Known) -> SparseTape:
         return finished(_derived(tape, asked, values, "forward" if asked.hessian else asked.mode))
     try:
         derivation = _derived(tape, asked, values, first)
-    except REFUSALS as error:
-        with suppress(*REFUSALS):
+    except not_signalled(*REFUSALS) as error:
+        try:
             return finished(_derived(tape, asked, values, other))
-        raise error from None
+        except not_signalled(*REFUSALS):
+            raise error from None
     stored = sum(len(block.indices) for part in derivation.parts for block in part.blocks)
     if derivation.facts.products or derivation.facts.listed > WORTH * stored:
-        with suppress(*REFUSALS):
+        try:
             second = _derived(tape, asked, values, other)
-            derivation = second if second.facts.price < derivation.facts.price else derivation
+        except not_signalled(*REFUSALS):
+            return finished(derivation)
+        derivation = second if second.facts.price < derivation.facts.price else derivation
     return finished(derivation)
 
 

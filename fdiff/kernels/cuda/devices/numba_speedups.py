@@ -17,10 +17,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Generator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from ....foreign_errors import contextmanager
 from ....process.forking import no_fork
 
 # Modules of numba-cuda alone: Numba's own target, which type checkers see, has none of them.

@@ -21,6 +21,7 @@ from numba.extending import NativeValue, models, register_model, unbox
 from numba.np.numpy_support import as_dtype
 
 from ....errors import FdiffError, warn
+from ....foreign_errors import not_signalled
 from . import intrinsics
 from .call_layout import ArrayArgument, CallLayout, NumberArgument, Result, Tree
 from .call_text import (
@@ -171,7 +172,7 @@ def _words(kind: Any) -> str:
     if isinstance(kind, types.Array):
         try:
             dtype = as_dtype(kind.dtype)
-        except NotImplementedError:
+        except not_signalled(NotImplementedError):
             return str(kind)
         return str(ArrayArgument(dtype, kind.ndim, dtype))
     if isinstance(kind, types.Integer):

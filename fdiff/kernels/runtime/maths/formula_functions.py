@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 from llvmlite import ir
 
+from ....foreign_errors import contextmanager
 from ...ir.operation_costs import INLINED
 from ...llvm.builder_choice import new_builder
 from ...llvm.machine import has, target
@@ -20,11 +20,12 @@ _many_calls: ContextVar[bool] = ContextVar("many_calls", default=False)
 @contextmanager
 def expecting(calls: int) -> Iterator[None]:
     """A context in which a kernel with `calls` calls of elementary functions is compiled."""
-    token = _many_calls.set(calls > INLINED)
+    before = _many_calls.get()
     try:
+        _many_calls.set(calls > INLINED)
         yield
     finally:
-        _many_calls.reset(token)
+        _many_calls.set(before)
 
 
 def call(builder: ir.IRBuilder, formula: Formula, args: list[ir.Value], out: ir.Type) -> ir.Value:
