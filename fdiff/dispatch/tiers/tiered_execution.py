@@ -269,13 +269,11 @@ class Runner:
         self, run: BytecodeExecutable, arrays: Sequence[np.ndarray]
     ) -> Sequence[np.ndarray]:
         """The outputs by bytecode."""
-        if observation.observer is None:
-            return (
-                interruptibly_without_lock(partial(run, arrays))
-                if self._bytecode.is_long
-                else run(arrays)
-            )
-        return observed_bytecode(self.tape, self.account.call, run, arrays)
+        if observation.observer is not None:
+            return observed_bytecode(self.tape, self.account.call, run, arrays)
+        if self._bytecode.is_long:
+            return interruptibly_without_lock(partial(run, arrays))
+        return run(arrays)
 
     def _run(self, kernel: Executable, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """The outputs by a kernel; for huge angles it may compile another one, which may fail."""

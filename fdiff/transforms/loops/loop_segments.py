@@ -35,6 +35,8 @@ from .loop_parts import LoopCall, RowParts, TripParts, loop_call, taped
 from .loop_pruning import prune_loops
 from .loop_systems import Row, System, length_of, systems
 
+_COPIES = 4  # a snapshot takes so many times its bytes: loops within loops copy the stack, a carry
+
 
 def within_budget(tape: Tape, limit: int | None = None) -> Tape:
     """The tape with loops that keep at most `limit` bytes; by default, the budget."""
@@ -124,27 +126,33 @@ class _Cut:
     def plan(self) -> None:
         """Choose the parts: two levels where these fit, else as few repetitions as can be."""
         n, rows, carries = self.length, self.system.rows, self.system.carries
-        counts = _counts(n)
-        levels = [k * count * carries + count * rows for k, count in enumerate(counts, 1)]
-        least = min(n * rows, 4 * carries + rows if self.is_pair else min(levels))
+        levels = [(k * c * carries + c * rows, c) for k, c in enumerate(_counts(n), 1)]
+        least = min(n * rows, _COPIES * carries + rows if self.is_pair else min(levels)[0])
         if self.limit < least:
             if budget.get() is not None:
                 raise self.refused(least)
             self.limit = least
-        limit = self.limit
-        size = min(max(isqrt(n * carries // rows) if carries else limit // rows, 1), n)
-        self.parts = TripParts(
-            n, next((k for k in range(size, min(2 * size, n)) if n % k == 0), size)
-        )
-        if self.parts.count * carries + self.parts.size * rows > limit:
+        self.parts = TripParts(n, self._size_of_two_levels())
+        if self.parts.count * carries + self.parts.size * rows > self.limit:
             if self.is_pair:
-                size = max(1, min(n, limit // (2 * rows), (limit - 4 * carries) // rows))
-                self.slots = min(-(-n // size), max(2, (limit - size * rows) // (4 * carries)))
+                self.parts, self.slots = self._binomial()
             else:
-                count = next(c for c, size in zip(counts, levels, strict=True) if size <= limit)
-                size = -(-n // count)
-            self.parts = TripParts(n, size)
-        self.left = limit - self.parts.count * carries
+                count = next(c for size, c in levels if size <= self.limit)
+                self.parts = TripParts(n, -(-n // count))
+        self.left = self.limit - self.parts.count * carries
+
+    def _size_of_two_levels(self) -> int:
+        """The trips of a part by which carries and rows take the fewest bytes; a divisor if near."""
+        n, rows, carries = self.length, self.system.rows, self.system.carries
+        size = min(max(isqrt(n * carries // rows) if carries else self.limit // rows, 1), n)
+        return next((k for k in range(size, min(2 * size, n)) if n % k == 0), size)
+
+    def _binomial(self) -> tuple[TripParts, int]:
+        """Parts whose rows take half of the memory, and as many snapshots as fit beside them."""
+        n, rows, snapshot = self.length, self.system.rows, _COPIES * self.system.carries
+        size = max(1, min(n, self.limit // (2 * rows), (self.limit - snapshot) // rows))
+        slots = min(-(-n // size), max(2, (self.limit - size * rows) // snapshot))
+        return TripParts(n, size), slots
 
     def refused(self, least: int) -> InputError:
         """The error for a budget in which the system cannot run."""
