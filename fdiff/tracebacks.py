@@ -1,4 +1,4 @@
-"""What a user sees of an error: his frames and one of fdiff's; and a note, where others raised it.
+"""What a user sees of an error: the user's frames, one of fdiff's, and a note if others raised it.
 
 fdiff's own errors name the public call, the user's line and the way out. Those that NumPy, Python
 or a library raise while fdiff runs `f` do not: they keep their words, and get a note (PEP 678).
@@ -30,75 +30,12 @@ from .errors import (
 )
 from .foreign_errors import HiddenError, environment_value, not_foreign, wraps
 from .user_lines import Line, is_internal, is_own, line_in, user_line, within_scipy
+from .ways_out import CONSTRAINT, DATA, WAYS
 
 VARIABLE = "FDIFF_TRACEBACK"
 
 # Errors of these are looked at: some are said in other words.
 _OF_DATA = (RecursionError, ValueError, IndexError, OverflowError, MemoryError)
-# What to do with data that NumPy makes no array of; and by words of other errors. The first row
-# that fits counts.
-_DATA = {
-    "maximum number of dimension of": "NumPy has no arrays of more axes: x.reshape(-1) has one.",
-    "array is too big": "Use products, fdiff.vjp, jvp or hvp, which are no larger than the inputs.",
-    "inhomogeneous": "Make an array of each part, and put these into a tuple or dict.",
-    "int too large to convert": "Pass a float.",
-}
-_POSITIONS = "Positions go from -n to n - 1, where n is the length, or the number of axes."
-_CONSTRAINT = (
-    "NonlinearConstraint calls hess(x, v): write"
-    " hess=fdiff.hessian(lambda x, v: numpy.dot(v, {name}(x)))."
-)
-_INTEGERS = "Differentiated ints are floats: leave sizes, positions and trips out of argnums."
-_WAYS = _DATA | {
-    "appears to not have been used": "Pass allow_unused=True to have None in its place.",
-    "required positional": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
-    "required keyword": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
-    "positional argument": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
-    "keyword argument 'args'": "Write its entries after the point: (x, a, b), without args=.",
-    "unexpected keyword": "Leave it out: keywords that are no options of fdiff's go to `{name}`.",
-    "Unknown solver": "Name one of SciPy's. For IPOPT, write fdiff.optimize.Problem(f).ipopt(x0).",
-    "broadcast": "Shapes are compared from the last axis: lengths must be equal, or one of them 1.",
-    "single integer": _INTEGERS,
-    "integer scalar arrays": _INTEGERS,
-    "interpreted as an integer": _INTEGERS,
-    "only integers, slices": _INTEGERS,
-    "by non-int": _INTEGERS,
-    "core dimension": "The last axis of the first must be as long as the second's last but one.",
-    "not aligned": "The last axis of the first must be as long as the second's last but one.",
-    "reshape": "The new shape needs as many entries as the old one; -1 stands for what is left.",
-    "constant width": _POSITIONS + " NumPy would clip such a slice: read up to n - width, or pad.",
-    "out of bounds": _POSITIONS,
-    "Singular matrix": "Differentiate at another point, or use numpy.linalg.lstsq or pinv.",
-    "only for scalar outputs": "Pass a gradient that is shaped like the output, of ones for a sum.",
-    "leaf Variable": "Update it under `with fdiff.autograd.no_grad():`, or store into a copy.",
-    "grad_output": "Pass a gradient that is shaped like the output.",
-    "incorrect number of gradients": "Return one for each argument of forward; it may be None.",
-    "invalid gradient": "Sum it over the axes along which the argument was broadcast.",
-    "incorrect number of values": "Return as many as the hook was given, or None to keep them.",
-    "has changed the type of": "Return an array of the same dtype, or None to keep it.",
-    "has changed the size": "Return a gradient of the same shape, or None to keep it.",
-    "a second time": "Write backward(retain_graph=True) the first time.",
-    "unpack_hook expected": "Return the array that pack_hook was given, from what it returned.",
-    "what was packed had": "Return the array that pack_hook was given, from what it returned.",
-    "doesn't require gradient": "Make it by fdiff.autograd.tensor(data, requires_grad=True).",
-    "requires_grad=False": "Make it by fdiff.autograd.tensor(data, requires_grad=True).",
-    "does not require grad": "Make inputs by tensor(x, requires_grad=True), outside of no_grad().",
-    "on non-leaf tensors": "Use register_hook for what is computed.",
-    "must implement the forward": "Define the static method forward(ctx, *args) in the class.",
-    "must implement either the backward": "Define the static method backward(ctx, *grad_outputs).",
-    "can only save variables": "Keep what is no array as an attribute of ctx.",
-    "cannot be empty": "Leave it out for all leaves.",
-    "requires non-empty inputs": "Name at least one recorded array.",
-    "same number of tensors and": "Give one for each output; None means 1.",
-    "no level exists": "Call it inside of `with fdiff.autograd.forward_ad.dual_level():`.",
-    "none was entered": "Write `with fdiff.autograd.forward_ad.dual_level():`.",
-    "not the last one that was created": "Leave level out: there is one at a time.",
-    "already has a forward gradient": "Make the dual of array.detach().",
-    "itself has a forward gradient": "Give tangent.detach().",
-    "to be floating point or complex": "Give floats: array.astype(float).",
-    "different size than": "Give a tangent that is shaped like the primal.",
-    "positive definite": "Differentiate at another point, or add a multiple of the identity first.",
-}
 # What NumPy says of an array that it has too many axes for; the last number is how many.
 _AXES = re.compile(r"(?:supported dimension|number of dimensions must).*?(\d+)\.?$")
 _RAISING = {opmap["RAISE_VARARGS"], opmap["RERAISE"]}
@@ -259,9 +196,9 @@ def explain(
     if any(_FACT in note for note in notes) or _on_purpose(error.__traceback__):
         return
     words = str(error)
-    way = next((way for part, way in _WAYS.items() if part in words), _ALONE if callable(f) else "")
+    way = next((way for part, way in WAYS.items() if part in words), _ALONE if callable(f) else "")
     if name == "hessian" and "positional argument" in words and within_scipy():
-        way = _CONSTRAINT
+        way = CONSTRAINT
     call = called(name, f) if callable(f) else name
     own = getattr(f, "__name__", "f") if callable(f) else name
     line = line or line_in(error.__traceback__) or user_line(2)
@@ -281,7 +218,7 @@ def _on_purpose(traceback: TracebackType | None) -> bool:
 
 
 def _refuse_data(error: BaseException, name: str, call: str) -> None:
-    """Raise an `InputError` where fdiff, and not `f`, met what is in `_DATA`, or a `SizeError`."""
+    """Raise an `InputError` where fdiff, and not `f`, met what is in `DATA`, or a `SizeError`."""
     counts, inside, traceback = Counter[CodeType](), False, error.__traceback__
     while traceback is not None:  # which frames of fdiff's are there after the last of the user's
         code = traceback.tb_frame.f_code
@@ -292,7 +229,7 @@ def _refuse_data(error: BaseException, name: str, call: str) -> None:
             inside = True
         traceback = traceback.tb_next
     words = str(error)
-    way = next((way for part, way in _DATA.items() if part in words), "")
+    way = next((way for part, way in DATA.items() if part in words), "")
     fact = words.rstrip(".") + "."
     if axes := _AXES.search(words):
         fact = f"a value on the way would have {axes[1]} axes; NumPy's arrays have 64 at most."

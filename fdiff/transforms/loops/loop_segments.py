@@ -142,7 +142,7 @@ class _Cut:
         self.left = self.limit - self.parts.count * carries
 
     def _size_of_two_levels(self) -> int:
-        """The trips of a part by which carries and rows take the fewest bytes; a divisor if near."""
+        """The trips of a part by which carries and rows take the fewest bytes; a near divisor."""
         n, rows, carries = self.length, self.system.rows, self.system.carries
         size = min(max(isqrt(n * carries // rows) if carries else self.limit // rows, 1), n)
         return next((k for k in range(size, min(2 * size, n)) if n % k == 0), size)
