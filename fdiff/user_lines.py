@@ -1,4 +1,4 @@
-"""The user's line: which of the frames under way, or of a traceback, is the user's and not a library's.
+"""The user's line: which of the frames under way, or of a traceback, is not a library's.
 
 `user_line` finds it while code runs, `line_in` in a traceback; `show_line` words it for a message.
 """

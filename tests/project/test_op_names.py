@@ -72,7 +72,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
         FUNCTION,
     ),
     "kernels/runtime/triangular.py": ("cholesky_bar", ROUTINE),
-    "tracebacks.py": ("reshape", "a word of NumPy's messages"),
+    "ways_out.py": ("reshape", "a word of NumPy's messages"),
     "trace/branching/if_conversion.py": ("constant negative copy", "Python's bytecode"),
     "trace/node_strides.py": ("update", LAYOUT),
     "trace/array_links.py": ("update", LAYOUT),

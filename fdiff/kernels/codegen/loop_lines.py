@@ -24,14 +24,14 @@ class LoopLines(Generic[T]):
     `let` makes the line that assigns a local.
     """
 
-    def __init__(self, nest: Nest, prefix: str, let: Callable[[str, str], T]) -> None:
+    def __init__(self, nest: Nest, let: Callable[[str, str], T]) -> None:
         self.rank = len(nest.domain)
         self.let = let
         self.before: list[list[T]] = [[] for _ in range(self.rank + 1)]
         self.after: list[list[T]] = [[] for _ in range(self.rank + 1)]
         self.depth: dict[str, int] = {}
         self.bases: dict[str, str] = {}
-        self.prefix = prefix
+        self.prefix = _prefix(nest)
 
     def level(self, statement: Statement) -> int:
         """How many loops enclose a statement, which from now on is known there."""
@@ -94,3 +94,10 @@ def lines_of_local(statement: Statement, out_of_bounds: Sequence[Line]) -> list[
         Line(f"if {target} < 0 or {target} >= {text}:"),
         *deeper(out_of_bounds),
     ]
+
+
+def _prefix(nest: Nest) -> str:
+    """A prefix that makes the nest's own names unique: the number of its first local."""
+    inside = [s for _, statements in nest.branches for s in statements]
+    names = [s.target[1:] for s in (*nest.statements, *inside) if s.target[:1] == "v"]
+    return f"{names[0]}_" if names else "_"

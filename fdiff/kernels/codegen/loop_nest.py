@@ -14,8 +14,8 @@ from .symbol_table import SymbolTable
 class _Lines(LoopLines[Line]):
     """The lines of a nest; `checked` are arguments of sin, cos and tan whose range was checked."""
 
-    def __init__(self, nest: Nest, prefix: str, symbols: SymbolTable) -> None:
-        super().__init__(nest, prefix, let)
+    def __init__(self, nest: Nest, symbols: SymbolTable) -> None:
+        super().__init__(nest, let)
         self.symbols = symbols
         self.checked: set[str] = set()
 
@@ -23,7 +23,7 @@ class _Lines(LoopLines[Line]):
 def emit_nest(nest: Nest, symbols: SymbolTable) -> list[Line]:
     """Lines of the nest; loops that walk through memory in order are collapsed into one."""
     nest = nest if nest.excluded else collapse(nest)
-    lines = _Lines(nest, _number(nest), symbols)
+    lines = _Lines(nest, symbols)
     for accumulator in nest.accumulators:
         if accumulator.identity != accumulator.name:  # else it continues
             begin = let(accumulator.name, accumulator.identity)
@@ -116,13 +116,6 @@ def _edges(lines: _Lines, nest: Nest) -> list[Line]:
         out += deeper(head, last)
         jump = [let(f"i{last}", "e if e < begin else e + skip")]
     return [*out, *deeper((*jump, Line("rt.keep_scalar()"), *lines.before[lines.rank]), lines.rank)]
-
-
-def _number(nest: Nest) -> str:
-    """A prefix that makes the nest's own names unique: the number of its first local."""
-    inside = [s for _, statements in nest.branches for s in statements]
-    names = [s.target[1:] for s in (*nest.statements, *inside) if s.target[:1] == "v"]
-    return f"{names[0]}_" if names else "_"
 
 
 def _emit(lines: _Lines, statement: Statement) -> None:

@@ -41,8 +41,8 @@ def times(a: str, b: str) -> str:
         return str(int(a) * int(b))
     if a == "-1" or b == "-1":
         other = b if a == "-1" else a
-        return "1" if other == "-1" else f"-{_atom(other)}"
-    return f"{_atom(a)} * {_atom(b)}"
+        return "1" if other == "-1" else f"-{atom(other)}"
+    return f"{atom(a)} * {atom(b)}"
 
 
 def plus(a: str, b: str) -> str:
@@ -69,7 +69,7 @@ def other_factors(product: str, first: str) -> str:
     return product.removeprefix(f"{first} * ") if product.startswith(f"{first} * ") else ""
 
 
-def _atom(text: str) -> str:
+def atom(text: str) -> str:
     return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 

@@ -1,4 +1,8 @@
-"""The methods `reduce`, `accumulate` and `reduceat` of ufuncs without a primitive of their own, entry after entry."""
+"""The methods `reduce`, `accumulate` and `reduceat` of ufuncs without a primitive of their own, entry after entry.
+
+Sums, products, extrema and truth values have theirs: `along_axes/reductions.py` (`reduce`, `outer`), `along_axes/statistics.py`
+(of `fmax` and `fmin`) and `along_axes/cumulative.py` (`accumulate`) enter their methods.
+"""
 
 from __future__ import annotations
 

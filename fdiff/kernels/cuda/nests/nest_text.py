@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...codegen.lines import Line, texts_of
 from ...codegen.loop_lines import LoopLines, lines_of_local, pick_lines
 from ...ir.combiners import Combiner
-from ...ir.index_expressions import size, strides, times
+from ...ir.index_expressions import atom, size, strides, times
 from ...ir.loops import BEGIN, Access, Accumulator, Guard, Nest, Statement, StatementKind
 from ...kernel_source import INDENT
 from ...runtime.status import OUT_OF_BOUNDS
@@ -91,7 +91,7 @@ class NestText:
         self._atomic = mapped.atomic | shared
         self._carried = carried
         self._staged = staged or {}
-        self._lines = LoopLines(mapped.nest, _prefix(mapped.nest), let)
+        self._lines = LoopLines(mapped.nest, let)
 
     # --- the three ways to share a nest --------------------------------------------------------
 
@@ -137,7 +137,7 @@ class NestText:
 
     def alone(self) -> list[str]:
         """All of the nest; if it has loops, the first thread runs it."""
-        self._lines = LoopLines(self._nest, _prefix(self._nest), let)
+        self._lines = LoopLines(self._nest, let)
         self._fill(together=False)
         lines = [*self._lines.before[0], *self._serial(0), *self._lines.after[0]]
         return [_FIRST, *indented(lines)] if lines else []
@@ -279,7 +279,7 @@ class NestText:
             plus = "" if begin == "0" else f" + ({begin})"
             if k > first:
                 out.append(f"{name}{k} = rt.quotient({rest}, {count})")
-                out.append(f"i{k} = {rest} - {name}{k} * {_atom(count)}{plus}")
+                out.append(f"i{k} = {rest} - {name}{k} * {atom(count)}{plus}")
                 rest = f"{name}{k}"
             else:
                 out.append(f"i{k} = {rest}{plus}")
@@ -332,18 +332,7 @@ class NestText:
         """An entry of the rows of a tile, with the `stride` between them."""
         steps = stride, *strides(access.dims)[1:]
         at = self._lines.address(access._replace(buffer=access.buffer._replace(strides=steps)))
-        return f"{staged_name(access.buffer.name)}[{at} - {BEGIN} * {_atom(stride)}]"
-
-
-def _atom(text: str) -> str:
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
-
-
-def _prefix(nest: Nest) -> str:
-    """A prefix that makes the nest's own names unique: the number of its first local."""
-    inside = [s for _, statements in nest.branches for s in statements]
-    names = [s.target[1:] for s in (*nest.statements, *inside) if s.target[:1] == "v"]
-    return f"{names[0]}_" if names else "_"
+        return f"{staged_name(access.buffer.name)}[{at} - {BEGIN} * {atom(stride)}]"
 
 
 def iterations(nest: Nest, first: int, end: int) -> str:
