@@ -169,7 +169,8 @@ class Function(FunctionCtx):
             return apply_traced(cls, rule, args)
         try:
             if recorded:
-                rule = rule._replace(pullback=rule.pullback or cls.backward)
+                if rule.pullback is None:
+                    rule = rule._replace(pullback=cls.backward)  # which says that there is none
                 return apply_recorded(rule, cls.__name__, args)
             with not_recording():  # as torch: what is not an argument has no gradient
                 return run_forward(rule, FunctionCtx(), args)

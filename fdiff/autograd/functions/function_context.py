@@ -99,19 +99,18 @@ def unmarked(name: str) -> UnsupportedError:
 
 def rule_of_class(cls: Any, base: Any) -> UserRule:
     """The rule that the static methods of a class derived from `Function`, the `base`, state."""
-
-    def own(name: str) -> Any:
-        method = getattr(cls, name)
-        return None if method is getattr(base, name) else method
-
-    backward, vjp, jvp = map(own, ("backward", "vjp", "jvp"))
+    backward = None if cls.backward is base.backward else cls.backward
+    vjp = None if cls.vjp is base.vjp else cls.vjp
+    jvp = None if cls.jvp is base.jvp else cls.jvp
+    vmap = None if cls.vmap is base.vmap else cls.vmap
+    setup = None if cls.setup_context is base.setup_context else cls.setup_context
     if backward and vjp:
         raise RuntimeError(
             "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You"
             " should only implement one of them."
         )
     pullback = vjp or (None if jvp and not backward else cls.backward)
-    return UserRule(cls.forward, pullback, jvp, batching=own("vmap"), setup=own("setup_context"))
+    return UserRule(cls.forward, pullback, jvp, (), vmap, setup)
 
 
 def for_arrays(rule: UserRule, places: Sequence[int], count: int) -> UserRule:

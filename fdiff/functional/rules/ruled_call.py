@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...attributes import cached_property
 from ...dispatch.arguments import Function
 from ...ops.shapes.shaping import traced
 from ...trace import ArgumentSpec, TracedArray, current
@@ -97,7 +98,6 @@ class RuledCall:
     def __init__(self, function: Any, args: tuple[object, ...]) -> None:
         self.function = function  # a `custom_derivatives.CustomFunction`
         self.rule: UserRule = function.rule or UserRule()  # a checkpoint has none
-        self.site = Site(function.call, line_of(self.rule.derivative or function.fun))
         self.nondiff = [args[k] for k in function.nondiff if k < len(args)]
         self.places = [k for k in range(len(args)) if k not in function.nondiff]
         leaves, self.spec = flatten(tuple([args[k] for k in self.places]))
@@ -110,6 +110,11 @@ class RuledCall:
         others = [_key(x) for x in (*self.nondiff, *self.leaves) if not isinstance(x, TracedArray)]
         kinds = [(h.type, h.scalar, h.weak) for h in self.handles]
         self.key = (id(function.original), self.spec, tuple(self.traced), *kinds, *others)
+
+    @cached_property
+    def site(self) -> Site:
+        """Where the rule was written, or the function where there is no rule."""
+        return Site(self.function.call, line_of(self.rule.derivative or self.function.fun))
 
     def with_leaves(self, leaves: Sequence[object]) -> tuple[object, ...]:
         """All arguments, with these in place of the traced leaves."""
