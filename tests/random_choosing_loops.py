@@ -1,8 +1,9 @@
 """Random programs whose loops branch, and choose the branches themselves where fdiff can tell.
 
-``python tests/random_choosing_loops.py FIRST COUNT`` compares the programs of so many seeds with
-plain code, and their gradients with exact ones, at several points one after the other, and counts
-the ways. One in eight is unrolled as well.
+``python tests/random_choosing_loops.py FIRST COUNT [counts]`` compares the programs of so many
+seeds with plain code, and their gradients with exact ones, at several points one after the other,
+and counts the ways. One in eight is unrolled as well. With `counts`, loops count, have flags and
+are left by ``break``.
 """
 
 import linecache
@@ -61,6 +62,8 @@ NUMBERS = "0.0", "0.5", "a", "b", "c"
 
 class Writer:
     """Writes one program; one in four may do what loops are refused for."""
+
+    more = ()  # lines before the loop, with their parts of the result and how often they are there
 
     def __init__(self, choices):
         self.choices = choices
@@ -172,6 +175,7 @@ class Writer:
             (40, "", " + h * x[1]"),
             (40, "", " + g"),
             (30, "", " + lst[-1] * len(lst)"),
+            *self.more,
         ):
             if self.chance(percent):
                 start.append(line)
@@ -197,9 +201,57 @@ class Writer:
         return HEAD + "\n".join(["def f(x):", *lines, end])
 
 
-def program(choices):
+class CountingWriter(Writer):
+    """Writes one program whose loop counts, has flags, or is left by ``break``."""
+
+    more = (
+        (60, "on = False", " + (0.3 * x[1] if on else 0.0)"),
+        (30, "on = True", " + on * x[0]"),
+        (60, "m = 3", " + 0.1 * m * x[1]"),
+        (20, "", " + x[2] / (n + 1)"),
+        (15, "", " + (x[1] if n > 2 else x[0])"),
+        (10, "", " + TAB[n % 7]"),
+        (100, "on = False; m = 3", ""),
+    )
+
+    def condition(self, depth=1):
+        if not self.chance(35):
+            return super().condition(depth)
+        a = self.scalar(0)
+        return self.pick(
+            "on", "not on", "n > 2", "n % 3 == 1", "n < 4", f"on and {a} > 0.1", "m == 2", "n",
+            f"n > 1 or {a} < 0.2", "n >= m", f"{a} > 0.1 * n", "m - n < 2",
+        )  # fmt: skip
+
+    def scalar(self, depth=1):
+        if not self.chance(8):
+            return super().scalar(depth)
+        a = super().scalar(0)
+        return self.pick(
+            "0.1 * n", f"n * {a}", f"({a} / (n * n + 1.5))", "TAB[n % 5]", "u[n % 3]", f"m * {a}"
+        )
+
+    def effect(self, *, breaks=True):
+        return self.pick(
+            "n += 1", "n += 1", "n -= 1", "n = 0", "n += 2", "m += 1", "m = 1", "on = True",
+            "on = False", "on = not on", *(("break",) * 4 if breaks else ()),
+        )  # fmt: skip
+
+    def statement(self, indent, depth):
+        if not depth or not self.chance(45):
+            return super().statement(indent, depth)
+        pad = "    " * indent
+        lines = [f"{pad}if {self.condition()}:"]
+        lines += self.block(indent + 1, 0) if self.chance(40) else []
+        lines.append(f"{pad}    {self.effect()}")
+        if self.chance(30):
+            lines += [f"{pad}else:", f"{pad}    {self.effect(breaks=False)}"]
+        return lines
+
+
+def program(choices, *, counts=False):
     """The text of a program."""
-    return Writer(choices).program()
+    return (CountingWriter if counts else Writer)(choices).program()
 
 
 def parts(result):
@@ -251,7 +303,8 @@ def _wrong(results, others, tolerance):
 
 
 def main():
-    first, count = map(int, sys.argv[1:])
+    first, count = map(int, sys.argv[1:3])
+    counts = "counts" in sys.argv[3:]
     ways, wrong, entered = Counter(), 0, []
     call = loop_driver.Driver.__call__
 
@@ -263,7 +316,7 @@ def main():
     with patch.object(loop_driver.Driver, "__call__", noted), patch.object(scouting, "SLEEP", 0):
         for seed in range(first, first + count):
             entered.clear()
-            words = failure(program(random.Random(seed)), seed)
+            words = failure(program(random.Random(seed), counts=counts), seed)
             if words:
                 wrong += 1
                 print(f"seed {seed}: {words}", flush=True)

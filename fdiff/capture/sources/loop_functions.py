@@ -9,8 +9,10 @@
         t, *names = outs
 
 where ``body(t, *names)`` gives the values that the names have after one iteration. Values are
-handed over as functions without arguments, since a name may have none. The driver may refuse. This
-is done where a body has no effect but on variables and on arrays in them (`source_effects.py`).
+handed over as functions without arguments, since a name may have none. The driver may refuse. A
+``break`` is one more variable, which is true from then on: later trips leave all variables as they
+are. This is done where a body has no effect but on variables and on arrays in them
+(`source_effects.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from .definitions import Definition, compiled, definition
 from .source_effects import EffectError, Scope, check
 
 _OWN = "__fdiff_"  # how the names begin that are ours
+LEFT = _OWN + "left"  # whether a trip has left a loop by ``break``
 _DRIVER, _UNBOUND = _OWN + "driver", _OWN + "unbound"  # constants in whose place objects are put
 _LOOKS = frozenset(("locals", "vars", "eval", "exec", "dir", "super", "globals", "__class__"))
 _MOST = 256  # definitions that are kept
@@ -119,11 +122,15 @@ class _Rewriting:
         check([ast.Expr(ast.Constant(0)), loop.iter], self.scope)
         target, stored = loop.target.id, frozenset(_stored(loop.body))
         assigned = {*_assigned(loop.body)}
-        if target in assigned | stored or _leaves(loop.body) or not assigned | stored:
-            raise EffectError("its variable is assigned, or it is left")
+        if target in assigned | stored or not assigned | stored:
+            raise EffectError("its variable is assigned")
+        leaves = _leaves(loop.body)
+        if leaves and (_is_read(self.tree, loop, target) or target in _loaded(loop.iter)):
+            raise EffectError("the number of the trip that it is left in is read behind it")
         loaded = {n.id for n in _outside(self.tree, loop) if isinstance(n, ast.Name)}
         read = _unbound_reads(loop.body, {target})[1]
         carried = sorted(name for name in assigned | stored if name in loaded | read | stored)
+        carried += [LEFT] * leaves
         key = f"{_OWN}{len(self.loops)}"
         self.loops[key] = LoopNames(tuple(carried), stored)
         return _rewritten(loop, carried, key)
@@ -138,6 +145,7 @@ def _rewritten(loop: ast.For, carried: Sequence[str], key: str) -> list[ast.stmt
 {rows} = 0
 {_DRIVER} = {_DRIVER!r}
 {_UNBOUND} = {_UNBOUND!r}
+{LEFT} = False
 def {body}({", ".join((target, *carried))}):
     pass
     return ({cells})
@@ -152,13 +160,15 @@ else:
         for part in ast.walk(node):
             if isinstance(part, (ast.stmt, ast.expr, ast.arg)):
                 part.lineno = part.end_lineno = loop.lineno
-    assign, _, _, function, _, choice = frame
+    assign, _, _, _, function, _, choice = frame
     assign.value = loop.iter
     back = function.body[1]
     bound: list[ast.stmt] = []
     for name in carried:
         bound += ast.parse(f"if {name} is {_UNBOUND}: del {name}").body
     own = [_Returning(back).visit(deepcopy(statement)) for statement in loop.body]
+    if LEFT in carried:
+        bound.append(ast.If(ast.Name(LEFT, ast.Load()), [deepcopy(back)], []))
     function.body = [*bound, *own, back]
     plain = ast.For(loop.target, ast.Name(rows, ast.Load()), loop.body, [])
     choice.body = [ast.copy_location(plain, loop)]
@@ -166,13 +176,17 @@ else:
 
 
 class _Returning(ast.NodeTransformer):
-    """Puts a ``return`` in place of each ``continue`` of a loop."""
+    """Puts a ``return`` in place of each ``continue`` and ``break`` of a loop."""
 
     def __init__(self, back: ast.stmt) -> None:
         self.back = back
 
     def visit_Continue(self, node: ast.Continue) -> ast.AST:
         return ast.copy_location(deepcopy(self.back), node)
+
+    def visit_Break(self, node: ast.Break) -> list[ast.AST]:
+        left = ast.Assign([ast.Name(LEFT, ast.Store())], ast.Constant(True))
+        return [ast.copy_location(n, node) for n in (left, deepcopy(self.back))]
 
     def visit_For(self, node: ast.For) -> ast.AST:
         return node
@@ -194,6 +208,16 @@ def _leaves(statements: Sequence[ast.stmt]) -> bool:
         or (isinstance(s, ast.If) and (_leaves(s.body) or _leaves(s.orelse)))
         for s in statements
     )
+
+
+def _is_read(tree: ast.AST, loop: ast.For, name: str) -> bool:
+    """Whether a name is read outside of a loop, and of other loops whose variable it is."""
+    for child in ast.iter_child_nodes(tree):
+        inner = isinstance(child, ast.For) and getattr(child.target, "id", "") == name
+        read = isinstance(child, ast.Name) and child.id == name and isinstance(child.ctx, ast.Load)
+        if read or (child is not loop and not inner and _is_read(child, loop, name)):
+            return True
+    return False
 
 
 def _outside(tree: ast.AST, loop: ast.For) -> Iterator[ast.AST]:

@@ -103,7 +103,7 @@ def _check_node(node: ast.AST, scope: Scope, depth: int, called: list[ast.expr])
             raise EffectError("an attribute")
     elif isinstance(node, ast.Compare):
         identity = any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)
-        if identity and not all(isinstance(c, ast.Constant) for c in node.comparators):
+        if identity and any(getattr(c, "value", c) is not None for c in node.comparators):
             raise EffectError("is")
     elif isinstance(node, ast.Name) and node not in called:
         value = scope.value(node.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import fdiff.intact_numpy as np
 
@@ -29,18 +29,20 @@ _LIMIT = 1 << 53  # up to which floats are integers, too
 
 
 def check_numbers(
-    tape: Tape, index: int, rows: range, outs: Iterable[int], *, divides: bool
+    tape: Tape, largest: Mapping[int, int], outs: Iterable[int], *, divides: bool
 ) -> None:
     """Refuse what NumPy may compute otherwise than Python does.
 
-    Numbers that depend on the number of the trip alone, its node being `index`, are Python's: their
-    sums and products must not be larger than floats tell apart, and `outs`, what variables hold
-    behind a trip, are none of them. Numbers of Python's adapt to other types than their own, which
-    are refused. So are sums of truth values, and quotients where a variable may hold a number of
-    Python's, unless it `divides`.
+    Numbers that depend on the number of the trip and on counters alone are Python's; `largest` are
+    the sizes of these by their nodes. Sums and products of them must not be larger than floats tell
+    apart, and `outs`, what other variables hold behind a trip, are none of them. Numbers of
+    Python's adapt to other types than their own, which are refused. So are sums of truth values,
+    and quotients where a variable may hold a number of Python's, unless it `divides`.
     """
-    moving, own, python = {*tape.inputs} - {index}, {index}, {index}
-    sizes = {index: max(abs(rows[0]), abs(rows[-1]))}
+    moving, own, python = {*tape.inputs} - {*largest}, {*largest}, {*largest}
+    sizes = {**largest}
+    if max(largest.values()) >= _LIMIT:
+        raise RefusedLoopError("it counts further than floats tell numbers apart")
     for i, node in enumerate(tape.nodes):
         primitive, args, _, types = node
         _check_types(node)

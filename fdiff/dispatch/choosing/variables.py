@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType, NoneType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import ArrayType
+from ...arraytype import BOOL, INT, ArrayType
 from ...capture.dependency_nodes import attribute
 from ...capture.sources.loop_functions import UNBOUND, Unbound
+from ...capture.symbolic_numbers import plain_number
 from ...capture.value_kinds import MISSING
 from ...trace import TracedArray
 from ...trace.array_links import outside, root_of
@@ -18,8 +19,9 @@ from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray, TracedLocalArray
 from ...trace.looping.logged_calls import same
 
-FLOAT = ArrayType((), np.dtype(float))
+FLOAT, WHOLE, TRUTH = (ArrayType((), dtype) for dtype in (np.dtype(float), INT, BOOL))
 _CONSTANTS = (int, float, str, bool, NoneType)
+_COUNTED: dict[type, ArrayType] = {int: WHOLE, bool: TRUTH}
 _PLAIN = {
     TracedArray, LocalArray, TracedLocalArray, np.ndarray, complex, Unbound, FunctionType,
     *_CONSTANTS,
@@ -43,12 +45,13 @@ class Variable:
 
     A `loose` variable holds a number of Python's at first, or is as weak as such. `numbers` are
     others that the variable holds behind some of the ways. A variable that `stays` holds behind
-    each way what it held before; an array in it may be `changed` by stores.
+    each way what it held before; an array in it may be `changed` by stores. A variable that
+    `counts` holds ints or truth values of Python's, which ways change.
     """
 
     def __init__(self, name: str, start: object) -> None:
         self.name, self.own = name, start
-        self.start = h = resolve(start)
+        self.start = h = resolve(plain_number(start))
         self.type: ArrayType | None = None
         self.scalar = False
         if isinstance(h, np.ndarray):
@@ -61,12 +64,14 @@ class Variable:
             raise RefusedLoopError(f"{name} is no number and no array")
         self.loose = type(h) is float or (isinstance(h, TracedArray) and h.weak)
         self.constant: object = None
-        self.changed = self.stays = False
+        self.changed = self.stays = self.counts = False
         self.numbers: set[str] | None = None
 
     def settle(self, runs: Sequence[WayRun], k: int) -> bool:
         """Look at what all ways give; whether the variable is carried as it was."""
         values = [run.values[k] for run in runs]
+        if type(self.start) in _COUNTED and not all(same(v, self.start) for v in values):
+            return self._settle_count(runs, k)
         arrays = [v for v in values if isinstance(v, TracedArray)]
         if not arrays and self.type is None:
             self._settle_constant(values)
@@ -82,6 +87,18 @@ class Variable:
         self.type, self.scalar = kind
         self._note_stores(runs, k)
         return kind == before
+
+    def _settle_count(self, runs: Sequence[WayRun], k: int) -> bool:
+        """Carry an int or a truth value that ways change; whether that was so before."""
+        python, type_ = type(self.start), _COUNTED[type(self.start)]
+        for run in runs:
+            v: Any = run.values[k]
+            before = python is int or any(v is h for h in run.inputs)  # no truth value of NumPy's
+            traced = isinstance(v, TracedArray) and v.scalar and v.type == type_ and before
+            if type(v) is not python and not traced:
+                raise RefusedLoopError(f"{self.name} is of several types")
+        settled, self.counts, self.scalar, self.type = self.counts, True, True, type_
+        return settled
 
     def _settle_constant(self, values: Sequence[object]) -> None:
         first = values[0] if self.start is UNBOUND else self.start

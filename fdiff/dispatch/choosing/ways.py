@@ -8,7 +8,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, INT, ArrayType
-from ...capture.sources.loop_functions import UNBOUND
+from ...capture.sources.loop_functions import LEFT, UNBOUND
 from ...ops.control.loop import LOOP
 from ...ops.shapes.gather_scatter import iota
 from ...tape import Tape
@@ -17,6 +17,7 @@ from ...trace.array_links import root_of
 from ...transforms.loops.decisions import Way, decided
 from ...user_lines import user_line
 from .answers import Cells, runs_of
+from .counters import counted, size_of_count
 from .trip_numbers import check_condition, check_numbers
 from .variables import RefusedLoopError, Variable, WayRun, arrays_in, cells_of, check_memory
 
@@ -59,7 +60,7 @@ class Ways:
 
     def _loose(self) -> list[int]:
         """The carried variables that may hold, behind the loop, what Python held before it."""
-        runs, carried = self.runs, self.carried
+        runs, carried = self.runs, [each for each in self.carried if not each[1].counts]
         loose = {k for k, *_ in carried for run in runs if not _is_new(run.values[k])}
         first = {k for k, v, _ in carried if v.loose or not (v.scalar or v.stays)}
         handed = {
@@ -116,9 +117,15 @@ class Ways:
         order = [next(places) for _ in first]
         questions = [[(next(places), answer) for _, answer in run.asked] for run in runs]
         results = [[next(places) for _ in own] for own in outs]
-        held = [node for own in results for node in own[: len(self.carried)]]
+        sizes = {order[-1]: max(abs(rows[0]), abs(rows[-1]))}
+        for i, (_, v, _) in enumerate(self.carried):
+            if v.counts:
+                nodes = {own[i] for own in results}
+                sizes[order[i]] = size_of_count(tape, order[i], nodes, v, len(rows))
+        numbers = [i for i, (_, v, _) in enumerate(self.carried) if not v.counts]
+        held = [own[i] for own in results for i in numbers]
         divides = not any(v.numbers for v in self.variables)
-        check_numbers(tape, order[-1], rows, held, divides=divides)
+        check_numbers(tape, sizes, held, divides=divides)
         for node in {node for own in questions for node, _ in own}:
             check_condition(tape, node)
         self.tape = decided(tape, order, [*map(Way, questions, results)])
@@ -163,6 +170,8 @@ class Ways:
         values = [v.constant for v in self.variables]
         for (k, v, _), result in zip(self.carried, results, strict=False):
             values[k] = TracedArray(trace, result.id, result.type, scalar=v.scalar)
+            if v.counts:
+                values[k] = False if v.name == LEFT else counted(trace, v, result)
             if v.changed:
                 v.own[...] = values[k]  # type: ignore[index] - an array
             if v.stays:
