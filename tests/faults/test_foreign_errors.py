@@ -119,6 +119,22 @@ def test_functions_of_python_that_drop_exceptions_are_not_called():
     assert counts == IMPORTED
 
 
+def test_no_template_of_re_is_expanded():
+    """`re` takes any IndexError that arrives there for a group that is not there."""
+    expanded = []
+    for file in sorted(FOLDER.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("sub", "subn"):
+                texts = [
+                    n.value
+                    for a in node.args[-2:]
+                    for n in ast.walk(a)
+                    if isinstance(n, ast.Constant)
+                ]
+                expanded += [file.name for t in texts if "\\g<" in str(t) or "\\1" in str(t)]
+    assert not expanded
+
+
 class NoneError(Exception):
     """Says that a clause has caught something."""
 

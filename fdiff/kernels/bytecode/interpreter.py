@@ -43,4 +43,6 @@ def _renamed(number: int, body: tuple[str, ...]) -> list[str]:
     """Lines whose locals no other branch has: compilers take longer over names that are shared."""
     text = "\n".join(body)
     names = "|".join(dict.fromkeys(_LOCAL.findall(text)))
-    return re.sub(rf"\b({names})\b", rf"\g<1>_{number}", text).splitlines() if names else list(body)
+    if not names:
+        return list(body)
+    return re.sub(rf"\b({names})\b", lambda name: f"{name[0]}_{number}", text).splitlines()

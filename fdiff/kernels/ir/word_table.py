@@ -83,7 +83,7 @@ def word_of(name: str) -> Word | None:
 
 def with_periodic_of_libm(text: str) -> str:
     """A text with the periodic functions of libm, which take any argument, one at a time."""
-    return _PERIODIC.sub(r"math.\1(", text)
+    return _PERIODIC.sub(lambda call: f"math.{call[1]}(", text)
 
 
 def _function(
