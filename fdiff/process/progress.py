@@ -27,7 +27,7 @@ from ..user_lines import file_label, is_internal
 from . import background, observation
 from .environment import is_worker
 from .forking import is_running, late
-from .threads import Thread
+from .threads import Flag, Thread
 from .turns import TurnLock
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class _Watcher:
         # re-entrant, because the garbage collector may end a stage at any moment
         self._lock = TurnLock()
         self._thread: Thread | None = None
-        self._stop = threading.Event()
+        self._stop = Flag()
         self._display: Display | None = None
         self.drawn = False  # whether anything is shown, or is about to be
         self.next_try = 0.0  # when a stage is to start the thread; never while it runs
@@ -253,7 +253,7 @@ class _Watcher:
         with self._lock:
             if self._thread is not None:
                 return
-            self._display, self._stop = display, threading.Event()
+            self._display, self._stop = display, Flag()
             stop = self._stop
             self._thread, self.next_try = Thread(lambda: self._watch(stop)), math.inf
             try:
@@ -264,7 +264,7 @@ class _Watcher:
             if not started:
                 self._thread, self.next_try = None, perf_counter() + AGAIN
 
-    def _watch(self, stop: threading.Event) -> None:
+    def _watch(self, stop: Flag) -> None:
         delay: float | None = SECONDS - INTERVAL  # to know the user's line by then
         while delay is not None and not stop.wait(delay):
             delay = self._look()

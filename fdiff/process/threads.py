@@ -12,6 +12,8 @@ from collections.abc import Callable
 from threading import Lock, get_ident
 from time import monotonic
 
+from ..foreign_errors import Suppressed
+
 PATIENCE = 1.0  # seconds until a thread that has not begun is given up
 
 
@@ -62,3 +64,27 @@ class Thread:
             elif left > PATIENCE and not self.begins(here=False):
                 return False
         return True
+
+
+class Flag:
+    """As `threading.Event`, whose lock stays locked where an exception ends `set`."""
+
+    def __init__(self) -> None:
+        self._unset = Lock()
+        self._unset.acquire()  # until it is set
+
+    def set(self) -> None:
+        """Set it: by one call of C."""
+        if self._unset.locked():
+            with Suppressed(RuntimeError):  # another thread has
+                self._unset.release()
+
+    def is_set(self) -> bool:
+        """Whether it is set."""
+        return not self._unset.locked()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until it is set; whether it is."""
+        if self._unset.acquire(timeout=seconds):
+            self.set()
+        return self.is_set()

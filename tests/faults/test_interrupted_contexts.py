@@ -15,6 +15,7 @@ from fdiff.foreign_errors import contextmanager, whole_exit
 from fdiff.functional.call.kink_policy import policy
 from fdiff.process import anomaly_watch, observation
 from fdiff.process.room import budget
+from fdiff.process.threads import Flag
 
 FOLDER = Path(fdiff.__file__).parent
 autograd = fdiff.autograd
@@ -106,6 +107,21 @@ def test_what_a_generator_does_at_the_end_is_done(fault):
         for k in range(3):
             inside(k)
     assert done[-1] == "left"
+
+
+def test_an_alarm_in_set_leaves_a_flag_usable(alarms):
+    """A `threading.Event` hangs in the next `set`: as in each fork, when progress is stopped."""
+    flag, kept = Flag(), []
+    for _ in range(100):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 2e-4)
+            while True:
+                flag.set()
+        except TimeoutError as error:
+            kept.append(error)
+        assert flag.is_set()
+        assert flag.wait(1.0)
+    assert not Flag().wait(0.0)
 
 
 def test_an_exit_that_is_ended_is_done_again():
