@@ -85,7 +85,8 @@ def leave(value: object) -> Line:
 
 def deeper(lines: Iterable[Line], levels: int = 1) -> Iterator[Line]:
     """The lines inside more blocks: `levels` of them."""
-    return (line._replace(depth=line.depth + levels) for line in lines)
+    for text, kind, target, depth, functions in lines:  # in half the time of `_replace`
+        yield Line(text, kind, target, depth + levels, functions)
 
 
 def text_of(lines: Iterable[Line]) -> str:

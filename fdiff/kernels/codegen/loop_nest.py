@@ -125,7 +125,7 @@ def _emit(lines: _Lines, statement: Statement) -> None:
 
 def has_angle(statement: Statement) -> bool:
     """Whether a statement is a sine, cosine or tangent, whose argument may be out of range."""
-    return any(word.periodic for word in formula_facts(statement.text).words)
+    return formula_facts(statement.text).has_angle
 
 
 def _range_check(lines: _Lines, statement: Statement) -> list[Line]:
@@ -140,9 +140,12 @@ def _range_check(lines: _Lines, statement: Statement) -> list[Line]:
     return [Line(check, LineKind.FLAG, "out_of_range")]
 
 
+_OUT_OF_BOUNDS = (leave(OUT_OF_BOUNDS),)
+
+
 def _text(lines: _Lines, statement: Statement) -> list[Line]:
     kind, target, text, operands, access, _ = statement
-    if local := lines_of_local(statement, [leave(OUT_OF_BOUNDS)]):
+    if local := lines_of_local(statement, _OUT_OF_BOUNDS):
         return local
     assert access is not None
     name, at = access.buffer.name, lines.address(access)

@@ -21,7 +21,9 @@ ALIKE = {name: word.like for word in WORDS.values() if word.like for name in (wo
 class FormulaFacts(NamedTuple):
     """A formula of a number of `operands`: the `words` that it calls, and `flops`, its cost.
 
-    `root` is the word that it is a call of as a whole; `simple` if the arguments are operands.
+    `elementary` are the names of its elementary functions, one for each call; `has_angle` tells
+    that one of them is a sine, cosine or tangent. `root` is the word that the whole formula is a
+    call of; `simple` tells that the arguments of this call are operands.
     """
 
     operands: int = 0
@@ -29,16 +31,13 @@ class FormulaFacts(NamedTuple):
     root: Word | None = None
     simple: bool = False
     flops: int = 0
+    elementary: tuple[str, ...] = ()
+    has_angle: bool = False
 
     @property
     def call(self) -> Word | None:
         """The word that it is a call of, on operands alone."""
         return self.root if self.simple else None
-
-    @property
-    def elementary(self) -> tuple[str, ...]:
-        """The names of the elementary functions that it calls, one for each call."""
-        return tuple(word.name for word in self.words if word.elementary)
 
 
 @lru_cache(maxsize=4096)
@@ -57,7 +56,15 @@ def formula_facts(text: str) -> FormulaFacts:
     whole = word_of(ast.unparse(root.func)) if isinstance(root, ast.Call) else None
     simple = isinstance(root, ast.Call) and all(map(_is_operand, root.args))
     count = 1 + max(numbers, default=-1)
-    return FormulaFacts(count, tuple(called), whole, simple, _flops(nodes, called))
+    return FormulaFacts(
+        count,
+        tuple(called),
+        whole,
+        simple,
+        _flops(nodes, called),
+        tuple(word.name for word in called if word.elementary),
+        any(word.periodic for word in called),
+    )
 
 
 def _operand(node: ast.Set) -> int:
