@@ -69,6 +69,7 @@ class HookTable:
     # of `fdiff.trace.looping`: what is called gets a gate, where calls are logged
     gate: Callable[[object], Any] | None = None
     method_gate: Callable[[Function], Function] | None = None
+    log_ufunc: Callable[[Any, np.ufunc, str, Args, Named], object]  # a call that is logged
     # of `fdiff.transforms`
     slope: Callable[[Tape, int], Tape]  # of a function of numbers in one argument
     enter_body_rules: Callable[[], None]  # imports what fills `BODY_RULES`

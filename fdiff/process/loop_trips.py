@@ -100,6 +100,15 @@ def trip_of_head(loop: ast.For, place: CodePlace) -> int | None:
     return counter.steps.index(counter.now)
 
 
+def trips_done_by_head(loop: ast.For, place: CodePlace) -> tuple[int | None, int | None]:
+    """How many trips a loop has in a place where it is under way, and how many of them are done."""
+    counter = _counter(loop, partial(_value, place))
+    if counter is None:
+        return trips_of_head(loop, place), None
+    now, steps = counter.now, counter.steps
+    return len(steps), None if now is None or now not in steps else steps.index(now)
+
+
 def _trips_over(node: ast.expr, values: Values) -> int | None:
     """How many items there are in what a loop runs over."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):

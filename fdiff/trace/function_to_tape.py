@@ -20,7 +20,7 @@ from ..process.progress import Stage
 from ..tape import INPUT, Tape
 from .branching.guard_nodes import check_tape
 from .ordinary_trace import Trace
-from .recorder import Loops, Recorder
+from .recorder import NEVER, Loops, Recorder
 from .session import Session
 from .trace_stack import root_trace, stack
 from .traced_array import TracedArray
@@ -143,7 +143,7 @@ def _log_calls(trace: Trace) -> None:
 
 
 def _end_log(trace: Trace) -> None:
-    log, trace.calls = trace.calls, None
+    log, trace.calls, trace.listener, trace.milestone = trace.calls, None, None, NEVER
     if log is not None:
         log.close()
 

@@ -29,6 +29,7 @@ from .node_strides import (
 )
 from .session import Session
 
+NEVER = 1 << 62
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
 KEEP_NO_TRACED = "Return it from the function instead of storing it."
 
@@ -95,7 +96,8 @@ class Handle:
 class UserCalls(Protocol):
     """The protocol of the log of the user's calls; `looping` implements it.
 
-    Calls are logged at `depth` 0; calls inside of them are not. `stored`
+    It is the `listener` of the trace while calls ask it, and has a `look` at the milestone of the
+    trace. Calls are logged at `depth` 0; calls inside of them are not. `stored`
     is told of a handle that is given another node, `converted` makes a local array a traced one.
     `question` answers what Python asks of a handle, where it `listens`; `is_checked` tells whether
     that has no node as yet, and `is_asked` whether a question is what comes next. `loops` tells
@@ -104,6 +106,7 @@ class UserCalls(Protocol):
 
     depth: int
 
+    def look(self) -> None: ...
     def is_idle(self) -> bool: ...
     def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object], /) -> object: ...
     def question(self, kind: Callable[[Any], Any], handle: Any, /) -> Any: ...
@@ -137,6 +140,8 @@ class Recorder:
         "Write to a copy, and return it.",
     )
     calls: UserCalls | None = None  # the calls of the user's code, where loops are looked for
+    listener: UserCalls | None = None  # the same, while each call asks it
+    milestone = NEVER  # the node at which `calls` looks whether to listen
     ported = False  # whether arrays have the methods of recorded arrays, of which it read some
 
     def __init__(self, call: str, *, lines: bool = True, builder: Builder | None = None) -> None:

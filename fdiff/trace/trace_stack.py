@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from ..device_arrays import CPU
 from ..errors import LeakError, UnsupportedError, failure, message
@@ -25,6 +26,15 @@ class Stack(threading.local):
 
 
 stack = Stack()
+ASKS = "asks"
+_Asking = TypeVar("_Asking", bound=Callable[..., object])
+
+
+def asks(function: _Asking) -> _Asking:
+    """Decorator: a function of the user's calls asks itself whether the trace listens to them."""
+    vars(function)[ASKS] = True
+    return function
+
 
 # Why the fast path of calls from machine code is closed: the traces under way in any thread, and
 # names of policies that were ever asked for. Machine code reads the length of this dict.

@@ -27,7 +27,7 @@ from .asked_values import asked
 from .branching.point_branches import is_denied, other_text
 from .handler_arguments import call_with_out, positioned, resolve, resolved, stored
 from .recorder import Handle, Recorder
-from .trace_stack import current, stack, unsupported
+from .trace_stack import asks, current, stack, unsupported
 from .traced_keys import Text, is_formatting
 
 Number = TypeVar("Number", bool, int, float, complex)
@@ -175,14 +175,19 @@ class TracedArray(Handle):
             trace.shown = before
         return mark
 
+    @asks
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
     ) -> object:
+        trace = stack.traces[-1] if stack.traces else None
+        log = trace.listener if trace is not None else None
+        if log is not None and not log.depth and not log.is_idle():
+            return hooks.log_ufunc(log, ufunc, method, inputs, kwargs)
         if len(inputs) != 1 or inputs[0] is not self:
             inputs = resolved(inputs)
         if method == "__call__" and not kwargs:
-            if stack.traces and stack.traces[-1].eager:
-                return stack.traces[-1].ufunc(ufunc, inputs)
+            if trace is not None and trace.eager:
+                return trace.ufunc(ufunc, inputs)
             return (UFUNCS.get(ufunc) or ufunc_handler(ufunc))(*inputs)
         outs = cast("tuple[object, ...]", kwargs.pop("out", None) or ())
         where = kwargs.pop("where", True) if outs and method == "__call__" else True
@@ -191,6 +196,7 @@ class TracedArray(Handle):
         result = ufunc_handler(ufunc, method)(*inputs, **kwargs)
         return stored(outs, result, where, ufunc.__name__) if outs else result
 
+    @asks
     def __array_function__(
         self: object,  # or a local array, which asks for the same
         func: Callable[..., object],
@@ -198,6 +204,9 @@ class TracedArray(Handle):
         args: tuple[object, ...],
         kwargs: dict[str, object],
     ) -> object:
+        log = stack.traces[-1].listener if stack.traces else None
+        if log is not None and not log.depth and not log.is_idle():
+            return log.call(func, args, dict(kwargs))
         handler = handler_of(func)
         if handler is None:
             raise unsupported(f"{func.__module__}.{func.__name__}")
@@ -353,6 +362,8 @@ def handle(
     weak: bool = False,  # noqa: FBT001,FBT002 - as above
 ) -> TracedArray:
     """A traced array of the trace that runs; half the time of `TracedArray`."""
+    if node_id >= trace.milestone and trace.calls is not None:
+        trace.calls.look()
     array = object.__new__(TracedArray)
     array.home = array.born = trace
     array.node = array.made = node_id

@@ -71,6 +71,9 @@ class Answers:
     def stored(self, handle: TracedArray) -> None:
         """Leave stores to the variables, which compare nodes."""
 
+    def look(self) -> None:
+        """Listen to all calls."""
+
     def is_idle(self) -> bool:
         return False
 

@@ -79,14 +79,14 @@ def _enter(
     for _ in range(PASSES):
         around = Surroundings(cells_of(body))
         with around, Trace(trace.call) as inner:
-            inner.calls = Answers(inner, around)
+            inner.calls = inner.listener = Answers(inner, around)
             try:
                 ways = Ways(inner, variables, body)
                 if ways.settled:
                     ways.check()
                     ways.finish(rows)
             finally:
-                inner.calls = inner.refused = None
+                inner.calls = inner.listener = inner.refused = None
         if ways.settled:
             return rows[-1], *ways.enter(trace, rows)
     raise RefusedLoopError("its types do not settle")

@@ -11,7 +11,7 @@ from ...primitive import UFUNCS
 from ...trace import TracedArray, current
 from ...trace.eager.eager_scalars import weakened
 from ...trace.handler_arguments import resolve
-from ...trace.trace_stack import stack
+from ...trace.trace_stack import asks, stack
 from ...trace.ufunc_fast_path import enter
 from .families import kind_of, refuse_foreign
 
@@ -58,10 +58,18 @@ def _is_python(x: object) -> bool:
 
 
 def operator_of(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
+    @asks
     def operate(self: TracedArray, *others: object) -> object:
         operands = (*others, self) if swap else (self, *others)
         home = self.home
-        out = None if home.eager else enter(ufunc, operands)
+        listening = home.listener is not None
+        out = None if home.eager or listening else enter(ufunc, operands)
+        if out is None:
+            log = stack.traces[-1].listener if stack.traces else None
+            if log is not None and not log.depth and not log.is_idle():
+                return log.call(operate, (self, *others), {})
+            if listening:
+                out = enter(ufunc, operands)
         if out is None:
             if others and not isinstance(others[0], _NUMERIC):
                 refuse_foreign(others[0])

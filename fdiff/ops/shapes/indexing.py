@@ -19,6 +19,7 @@ from ...foreign_errors import not_foreign
 from ...trace import TracedArray, apply, current, guarded_value
 from ...trace.array_links import PendingStores, ViewLink, positions, root_of, settled
 from ...trace.handler_arguments import resolve
+from ...trace.trace_stack import asks, stack
 from ...trace.traced_array import handle
 from .basic_indexing import (
     apply_basic_index,
@@ -280,4 +281,16 @@ def _check(index: object, size: int, axis: int, *, runs: bool) -> None:
         raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {size}")
 
 
-TracedArray.__getitem__ = getitem
+@asks
+def _read(x: TracedArray, key: object, *_: object) -> object:
+    """``x[key]``, written by the user: a call that may be logged.
+
+    Python inlines a function of two arguments after some calls, and then names another instruction of the caller.
+    """
+    log = stack.traces[-1].listener if stack.traces else None
+    if log is not None and not log.depth and not log.is_idle():
+        return log.call(_read, (x, key), {})
+    return x.home.entry(x, key, _getitem) if x.home.eager else _getitem(x, key)
+
+
+TracedArray.__getitem__ = _read

@@ -1,12 +1,14 @@
 """Gates: each entry from the user's code to traced arrays asks whether the calls are logged.
 
-Methods and properties of traced arrays get theirs when the first trace is logged, what private
-copies find in place of functions as it is registered. Where nothing is logged, a gate is one test.
+Operators, ``x[key]`` and NumPy's protocols ask themselves (`asks`). Other methods and properties of
+traced arrays get gates when the first trace is logged, what private copies find in place of
+functions as it is registered. Where nothing is logged, a gate is one test.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from types import CodeType, FunctionType
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -15,7 +17,8 @@ from ...foreign_errors import hiding, wraps
 from ...hooks import hooks
 from ...primitive import REPLACEMENTS
 from ..local_arrays import LocalArray, holds_traced, make_traced
-from ..trace_stack import stack
+from ..recorder import UserCalls
+from ..trace_stack import ASKS, stack
 from ..traced_array import TracedArray
 
 # What makes no node or asks for a value, which ends what is checked by itself.
@@ -30,6 +33,7 @@ _UNGATED = frozenset(
 _PROPERTIES = ("T", "mT", "real", "imag")
 _methods: dict[tuple[np.ufunc, str], Callable[..., object]] = {}
 entries: list[Callable[..., object]] = []  # the functions of ``x[key]`` and ``x[key] = value``
+gate_codes: set[CodeType] = set()  # of what asks itself
 # Functions that are given positions, which may leave an array, and who knows whether they do.
 by_position: dict[object, Callable[..., object]] = {}
 
@@ -41,6 +45,7 @@ def install() -> None:
     entries[:] = [vars(TracedArray)["__getitem__"], vars(TracedArray)["__setitem__"]]
     hooks.gate = gated
     hooks.method_gate = gated_method
+    hooks.log_ufunc = _log_ufunc
     members = vars(TracedArray).copy()
     taking = [n for n in ("take", "item", "choose") if n in members]
     by_position.update({members[n]: getattr(np.ndarray, n) for n in taking})
@@ -48,11 +53,10 @@ def install() -> None:
         if name in _PROPERTIES:
             store: Any = member.fset and gated_method(member.fset)
             setattr(TracedArray, name, property(hiding(gated_method(member.fget)), store))
+        elif isinstance(member, FunctionType) and ASKS in vars(member):
+            gate_codes.add(member.__code__)
         elif name not in _UNGATED and callable(member) and not isinstance(member, type):
             setattr(TracedArray, name, gated_method(member))
-    protocol = {"__array_ufunc__": _gated_ufunc, "__array_function__": _gated_function}
-    for name, with_gate in protocol.items():
-        setattr(TracedArray, name, with_gate(getattr(TracedArray, name).__wrapped__))
     by_position.update({f: f for f in (np.take, np.choose, np.take_along_axis)})
     for key, (function, stand_in) in REPLACEMENTS.copy().items():
         REPLACEMENTS[key] = function, gated(stand_in)
@@ -64,7 +68,7 @@ def gated_method(method: Callable[..., object]) -> Callable[..., object]:
     @wraps(method)
     def gate(self: TracedArray, *args: object, **named: object) -> object:
         traces = stack.traces
-        log = traces[-1].calls if traces else None
+        log = traces[-1].listener if traces else None
         if log is None or log.depth or log.is_idle():
             return method(self, *args, **named)
         return log.call(method, (self, *args), named)
@@ -86,7 +90,7 @@ def gated(stand_in: object) -> Any:
     @wraps(call)
     def gate(*args: object, **named: object) -> object:
         traces = stack.traces
-        log = traces[-1].calls if traces else None
+        log = traces[-1].listener if traces else None
         if (
             log is None
             or log.depth
@@ -99,19 +103,14 @@ def gated(stand_in: object) -> Any:
     return gate
 
 
-def _gated_ufunc(method: Callable[..., object]) -> Callable[..., object]:
-    @wraps(method)
-    def gate(self: TracedArray, ufunc: np.ufunc, way: str, *inputs: object, **named: Any) -> object:
-        traces = stack.traces
-        log = traces[-1].calls if traces else None
-        if log is None or log.depth or log.is_idle():
-            return method(self, ufunc, way, *inputs, **named)
-        for out in named.get("out") or ():
-            if type(out) is LocalArray:
-                make_traced(out)  # here, as a call of its own
-        return log.call(_ufunc_method(ufunc, way), inputs, named)
-
-    return gate
+def _log_ufunc(
+    log: UserCalls, ufunc: np.ufunc, way: str, inputs: tuple[object, ...], named: dict[str, Any]
+) -> object:
+    """Make a call of a ufunc on traced arrays that is logged."""
+    for out in named.get("out") or ():
+        if type(out) is LocalArray:
+            make_traced(out)  # here, as a call of its own
+    return log.call(_ufunc_method(ufunc, way), inputs, named)
 
 
 def _ufunc_method(ufunc: np.ufunc, way: str) -> Callable[..., object]:
@@ -126,21 +125,3 @@ def _ufunc_method(ufunc: np.ufunc, way: str) -> Callable[..., object]:
 
 def _picked(array: Any, indices: object, *_: object) -> object:
     return array[indices]
-
-
-def _gated_function(method: Callable[..., object]) -> Callable[..., object]:
-    @wraps(method)
-    def gate(
-        self: object,
-        func: Callable[..., object],
-        types: object,
-        args: tuple[object, ...],
-        named: Mapping[str, object],
-    ) -> object:
-        traces = stack.traces
-        log = traces[-1].calls if traces else None
-        if log is None or log.depth or log.is_idle():
-            return method(self, func, types, args, named)
-        return log.call(func, args, dict(named))
-
-    return gate

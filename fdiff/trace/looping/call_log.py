@@ -52,8 +52,8 @@ class CallLog(Scout):
     """
 
     def __init__(self, trace: Recorder, fewest: int, fresh: int) -> None:
-        super().__init__(fewest)
-        self.trace, self.fresh = trace, fresh
+        super().__init__(trace, fewest)
+        self.fresh = fresh
         self.frame: Frame | None = None
         self.calls: dict[int, LoggedCall] = {}
         self.depth = self.count = 0

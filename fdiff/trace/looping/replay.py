@@ -38,6 +38,9 @@ class Watch:
     def __init__(self) -> None:
         self.writes: list[TracedArray] = []
 
+    def look(self) -> None:
+        """Listen to no call."""
+
     def is_idle(self) -> bool:
         return True
 

@@ -8,39 +8,32 @@ that does not tell, by what it has run so far.
 from __future__ import annotations
 
 import sys
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 from ...user_lines import Line, is_internal
+from ..recorder import NEVER
 from ..trace_stack import stack
-from .call_gates import gated
+from .call_gates import gate_codes, gated
 from .logged_calls import LoggedCall
 from .loop_template import LoopTemplate, UnrolledError
 from .periods import INDEPENDENT, INNER, PERIODS, loop_of, loops_around
-from .trip_counts import trips_of
+from .trip_counts import (
+    LONG, NAP, NESTED, SHARE, SLEEP, UNROLLED, VAIN, Loop, Prospects, trips_of,
+)  # fmt: skip
 
-SLEEP = 48  # calls of a trace before the first one that is looked at
-NAP = 16  # calls after which it is looked again whether the user's code stands in a loop
 PATIENCE = 384  # calls for which the first place is watched; each time twice as many, ...
 DOUBLED = 4  # ... so often
 LONGEST = 1000  # calls of an iteration; where a loop is known to be long, three are waited for
-LONG = 20  # trips of such a loop
-UNROLLED = 7  # iterations at the beginning of a loop that are traced as they are
-SHARE = 4  # part of the calls of a loop worth a node that are seen where its length is not known
 ODD = 16  # times one after the other that a place may come back after another number of calls
 MOST_BROKEN = 6  # times in all, for each of which an equal distance more is wanted
 MOST_RUNS = 16  # of equal distances that an iteration may consist of
-NESTED = 5  # times as many calls has a loop around loops that are worth logging for it
-VAIN = 2  # times that a loop may be logged without becoming a node
 PART = 50  # a loop whose length is known is logged for this part of it at least, ...
 MOST_LOGGED = 4096  # or for so many calls
 LEARNING = 1200  # calls that are logged after a loop was found, before the log sleeps
 BRANCHING = 8  # times that a place comes back after other numbers of calls, where code branches
 IN_VAIN = 50  # times that an instruction may turn out not to begin a loop met before
-NEVER = 1 << 62
 _GATES = gated.__code__.co_filename  # the file of all gates
-
-Loop = tuple[CodeType, int]
 
 
 class Scout:
@@ -50,13 +43,12 @@ class Scout:
     iterations of loops met before, at which a call is logged in any case.
     """
 
-    trace: Any
     frame: Any
 
-    def __init__(self, fewest: int) -> None:
+    def __init__(self, trace: Any, fewest: int) -> None:
         self.fewest = fewest
-        self.awake, self.passing = not SLEEP, False
-        self.sleep, self.rests = SLEEP, 0
+        self.trace, self.awake, self.passing = trace, False, False
+        self.sleep = self.rests = 0
         self.trips: int | None = None  # of the loop that is logged
         self.period = 0  # calls of an iteration of the loop that is logged
         self.loop: Loop | None = None
@@ -65,7 +57,12 @@ class Scout:
         self.rolled: list[tuple[Line | None, int, int, int]] = []  # see `loop_reports.py`
         self.learned, self.patience = 0, LEARNING
         self.doors: dict[int, int] = {}  # how often each was in vain
+        self.prospects = Prospects(fewest)
         self._end()
+        if SLEEP:
+            self._sleep(SLEEP)
+        else:
+            self.awake, trace.listener = True, self
 
     def _end(self) -> None:
         self.at = -1  # the instruction that is watched
@@ -111,8 +108,10 @@ class Scout:
     def _look(self, frame: FrameType) -> None:
         """Look at a call, and decide whether the next ones are logged, watched or neither."""
         if not self.chain:
+            if is_internal(frame.f_code.co_filename):
+                return
             if not self._choose(frame):
-                self.sleep = NAP
+                self._sleep(NAP)
             elif not self.fewest:
                 self.wake()
             return
@@ -132,11 +131,31 @@ class Scout:
         """Log calls from the next one on."""
         self._end()
         self.awake, self.sleep = True, 0
+        self.trace.listener = self
 
     def _rest(self, calls: int) -> None:
         self._end()
-        self.sleep = calls << min(self.rests, DOUBLED)
+        self._sleep(calls << min(self.rests, DOUBLED))
         self.rests += 1
+
+    def _sleep(self, calls: int) -> None:
+        """Look at no call before so many; no call asks, if none may begin a loop met before."""
+        if self.doors:
+            self.sleep = calls
+        else:
+            self.trace.listener = None
+            self.trace.milestone = len(self.trace.builder.nodes) + calls
+
+    def look(self) -> None:
+        """Listen to calls if the user's code stands in a loop that may be worth logging."""
+        trace = self.trace
+        count, traces = len(trace.builder.nodes), stack.traces
+        rest = NAP
+        if traces and traces[-1] is trace:
+            rest = self.prospects.rest(count, self.vain)
+        if not rest:
+            trace.listener = self
+        trace.milestone = count + rest if rest else NEVER
 
     def doze(self) -> None:
         """Log no calls for a while, since that was in vain."""
@@ -179,7 +198,7 @@ class Scout:
                 users = True
                 starts = sorted(loops_around(code, here.f_lasti), reverse=True)
                 self.levels += [((code, s), trips_of(here, s)) for s in starts]
-            elif users or here is frame:
+            elif users:
                 break
             chain.append((code, here.f_lasti))
             if self.levels and not self.chain:
@@ -281,7 +300,7 @@ def is_outermost(frame: FrameType) -> bool:
     """Whether the caller of a gate was not called through another one, which would be logged."""
     here: FrameType | None = frame
     while here is not None and is_internal(name := here.f_code.co_filename):
-        if name == _GATES:
+        if name == _GATES or here.f_code in gate_codes:
             return False
         here = here.f_back
     return True

@@ -1,6 +1,7 @@
 """How many trips a ``for`` of the user's has, where the head of the loop tells.
 
-It decides when calls are logged, and nothing else.
+And whether loops under way may be long enough to be worth logging, by the nodes that they make. It
+decides when calls are logged, and nothing else.
 """
 
 from __future__ import annotations
@@ -11,23 +12,40 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from types import CodeType, FrameType
+from typing import TypeVar
 
 from ...bounded_cache import keep
-from ...process.loop_trips import CodePlace, trip_of_head, trips_of_head
-from ...user_lines import numbered
+from ...process.loop_trips import CodePlace, trip_of_head, trips_done_by_head, trips_of_head
+from ...user_lines import is_internal, numbered
 from .logged_calls import LoggedCall
-from .periods import loop_of
+from .periods import INNER, loop_of, loops_around
 
+SLEEP = 48  # nodes of a trace before the first look: a look costs as much as two nodes
+SOON = 32  # nodes to the next look where one promises something, ...
+FARTHEST = 192  # ... and to any other
+NAP = 16  # nodes or calls after which it is looked again at what may be a loop
+UNROLLED = 7  # iterations at the beginning of a loop that are traced as they are
+SHARE = 4  # part of the calls of a loop worth a node that are seen where its length is not known
+LONG = 20  # trips of a loop that is known to be long
+NESTED = 5  # times as many calls has a loop around loops that are worth logging for it
+VAIN = 2  # times that a loop may be logged without becoming a node
 _MOST_LOOPS = 1 << 10  # whose heads are remembered
 _LINES = 8  # of a head
 # Code that asks for its own variables, which looking at them would enter anew.
 _LOOKS = frozenset(("locals", "vars", "eval", "exec", "dir"))
+T = TypeVar("T")
+Loop = tuple[CodeType, int]
 _heads: dict[tuple[int, int], tuple[CodeType, ast.For | None]] = {}
 
 
 def trips_of(frame: FrameType, start: int) -> int | None:
     """The number of trips of the loop of a frame that begins at an instruction, if it is known."""
     return _asked(frame, start, trips_of_head)
+
+
+def trips_done(frame: FrameType, start: int) -> tuple[int | None, int | None]:
+    """The number of trips of such a loop, and how many of them are done; as far as is known."""
+    return _asked(frame, start, trips_done_by_head) or (None, None)
 
 
 def trip_of(call: LoggedCall) -> int | None:
@@ -39,9 +57,7 @@ def trip_of(call: LoggedCall) -> int | None:
     return None if frame is None else _asked(frame, start, trip_of_head)
 
 
-def _asked(
-    frame: FrameType, start: int, tells: Callable[[ast.For, CodePlace], int | None]
-) -> int | None:
+def _asked(frame: FrameType, start: int, tells: Callable[[ast.For, CodePlace], T]) -> T | None:
     code = frame.f_code
     entry = _heads.get((id(code), start))
     if entry is None or entry[0] is not code:
@@ -72,3 +88,60 @@ def _head(code: CodeType, start: int) -> ast.For | None:
             at = text.find(":", at + 1)
         text += linecache.getline(name, number + more)
     return None
+
+
+class Prospects:
+    """Numbers of nodes and trips that the last look saw, by the loop under way.
+
+    The trace looks now and then, so that one in which no loop is rolled pays for nothing else.
+    """
+
+    def __init__(self, fewest: int) -> None:
+        self.fewest = fewest
+        self.seen: dict[Loop, tuple[int, int]] = {}
+
+    def rest(self, nodes: int, vain: dict[Loop, int]) -> int:
+        """Number of nodes for which no loop is worth logging; 0 if one may be."""
+        before, self.seen = self.seen, {}
+        soon, times = False, 1  # how often the loop inside comes again, at least
+        for frame, loop in _loops_under_way(sys._getframe(2)):
+            if not self.fewest:
+                return 0
+            if vain.get(loop, 0) >= VAIN:
+                continue
+            trips, done = trips_done(frame, loop[1])
+            first = self.seen[loop] = before.get(loop, (nodes, done or 0))
+            if done is None or trips is None:
+                if (trips or 0) >= LONG or nodes - first[0] >= self.fewest // (2 * SHARE):
+                    return 0
+                continue
+            if done < first[1]:
+                self.seen[loop] = nodes, done
+            left = trips - max(done, UNROLLED)
+            if left * max(1, 0 if done else nodes - first[0]) >= self.fewest:  # at least so many
+                return 0
+            if not done:
+                soon, times = soon or trips >= LONG, trips
+                continue
+            again = first[1] < done
+            period = (nodes - first[0]) / (done - first[1]) if again else nodes / done
+            if (trips - done) * period * times < self.fewest:
+                break  # nor has a loop inside as many
+            enough = left * period >= self.fewest
+            nested = trips >= INNER and trips * period * (times - UNROLLED) >= NESTED * self.fewest
+            if (enough or nested) and (again or nodes < 2 * FARTHEST):
+                return 0
+            soon, times = soon or enough, 1
+        return SOON if soon else min(3 * nodes, FARTHEST)
+
+
+def _loops_under_way(frame: FrameType | None) -> list[tuple[FrameType, Loop]]:
+    """The loops of the user's frames, the outermost first."""
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    loops: list[tuple[FrameType, Loop]] = []
+    while frame is not None and not is_internal((code := frame.f_code).co_filename):
+        starts = loops_around(code, frame.f_lasti)
+        loops += [(frame, (code, start)) for start in sorted(starts, reverse=True)]
+        frame = frame.f_back
+    return loops[::-1]
