@@ -19,8 +19,17 @@ from .logged_calls import LoggedCall
 from .loop_template import LoopTemplate, UnrolledError
 from .periods import INDEPENDENT, INNER, PERIODS, loop_of, loops_around
 from .trip_counts import (
-    LONG, NAP, NESTED, SHARE, SLEEP, UNROLLED, VAIN, Loop, Prospects, trips_of,
-)  # fmt: skip
+    LONG,
+    NAP,
+    NESTED,
+    SHARE,
+    SLEEP,
+    UNROLLED,
+    VAIN,
+    Loop,
+    Prospects,
+    trips_of,
+)
 
 PATIENCE = 384  # calls for which the first place is watched; each time twice as many, ...
 DOUBLED = 4  # ... so often
