@@ -148,7 +148,7 @@ class Scout:
         self.rests += 1
 
     def _sleep(self, calls: int) -> None:
-        """Look at no call before so many; no call asks, if none may begin a loop met before."""
+        """Look at none of the next `calls`; they do not even ask if no loop has been met before."""
         if self.doors:
             self.sleep = calls
         else:
