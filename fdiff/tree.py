@@ -190,7 +190,7 @@ def map_leaves(function: Callable[[object], object], tree: Tree) -> Tree:
     return unflatten(spec, [function(leaf) for leaf in leaves])
 
 
-def joined(tree: object, other: object, join: Callable[[object, object], object]) -> object:
+def joined_trees(tree: object, other: object, join: Callable[[object, object], object]) -> object:
     """The tree with ``join(leaf, other_leaf)`` for leaves, where `other` has any.
 
     None in `other` stands for a whole tree that is kept. ValueError where it is built otherwise.
@@ -202,6 +202,6 @@ def joined(tree: object, other: object, join: Callable[[object, object], object]
         return join(tree, other)
     if mine is None or theirs is None or mine[0] != theirs[0] or len(mine[1]) != len(theirs[1]):
         raise ValueError("the trees are not built alike")
-    children = [joined(a, b, join) for a, b in zip(mine[1], theirs[1], strict=True)]
+    children = [joined_trees(a, b, join) for a, b in zip(mine[1], theirs[1], strict=True)]
     spec = Spec(_kind(tree), mine[0], (LEAF,) * len(children))
     return unflatten(spec, children)

@@ -19,7 +19,7 @@ from ..errors import InputError, failure
 from ..foreign_errors import uninterrupted_entry
 from ..trace import TracedArray
 from ..tracebacks import public, public_class
-from .arrays.array_kinds import kind_of
+from .arrays.array_kinds import array_kind_of
 from .arrays.recorded_array import RecordedArray, new_array, plain
 from .backward_passes.tangent_sweep import TangentSweep, different_size
 from .modes import GradientMode
@@ -245,7 +245,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Recorde
     if moved.dtype != primal.dtype:
         moved = _converted(moved, primal)
     edge = sweep.enter(primal.value, moved, primal.edge_now() if state.grad_enabled else None)
-    return new_array(primal.value, kind_of(primal.value, True), edge, primal.version)
+    return new_array(primal.value, array_kind_of(primal.value, True), edge, primal.version)
 
 
 @public

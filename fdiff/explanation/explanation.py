@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..tracebacks import trim
 from .html import html_of
 from .report import Facts
-from .text import text_of
+from .text import explanation_text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -22,10 +22,10 @@ class Explanation(Facts):
     """
 
     def __str__(self) -> str:
-        return self._shown(text_of)
+        return self._shown(explanation_text)
 
     def __repr__(self) -> str:
-        return self._shown(text_of)
+        return self._shown(explanation_text)
 
     def _repr_html_(self) -> str:
         return self._shown(html_of)

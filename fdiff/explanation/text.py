@@ -27,7 +27,7 @@ _MOST_NESTS = 8  # of a kernel that are listed, and as many stored values
 MOST_NAMES = 12  # of inputs in the table of dependence
 
 
-def text_of(told: Facts) -> str:
+def explanation_text(told: Facts) -> str:
     """The whole explanation."""
     parts = [_head(told), _arrays(told), _loops(told), _costs(told)]
     for number, step in enumerate(told.steps):

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from .compiler_choice import check_compiler, compiler_of
     from .cost_forecast import Fusion, KernelForecast, fusion_of, kernel_forecast
     from .cuda.cuda_compiler import compile_cuda
+    from .cuda.cuda_compiler import cuda_text as cuda_text
     from .cuda.cuda_compiler import launches_of as cuda_launches
     from .cuda.cuda_compiler import missing as missing_on_cuda
-    from .cuda.cuda_compiler import text_of as cuda_text
     from .cuda.devices.adapter import fault_in_words as cuda_fault
     from .cuda.devices.adapter import simulated as cuda_simulated
     from .cuda.devices.cuda_executable import CudaExecutable
@@ -227,7 +227,7 @@ _HOMES = {name: (home, name) for home, names in _NAMES.items() for name in names
     "cuda_fault": ("cuda.devices.adapter", "fault_in_words"),
     "cuda_launches": ("cuda.cuda_compiler", "launches_of"),
     "cuda_simulated": ("cuda.devices.adapter", "simulated"),
-    "cuda_text": ("cuda.cuda_compiler", "text_of"),
+    "cuda_text": ("cuda.cuda_compiler", "cuda_text"),
     "encode": ("bytecode", "prepare"),
     "missing_on_cuda": ("cuda.cuda_compiler", "missing"),
 }

@@ -34,7 +34,7 @@ from .llvm.stub.stub_binding import rehearsed, stub_fault
 from .llvm.text_to_module import function_of, module_of
 from .runtime.blas import table
 from .runtime.routines import has_vectors
-from .runtime.routines import text_of as text_of_routine
+from .runtime.routines import routine_text
 from .runtime.worker_code import TEXTS
 from .thread_pool import WorkerCode, pool
 
@@ -210,7 +210,7 @@ def _addresses(routines: tuple[str, ...], compiler: str, *, parallel: bool) -> t
     if not routines:
         return ()
     vector = 64 if machine.has("avx512f") else 32
-    texts = [text_of_routine(name, vector) for name in routines]
+    texts = [routine_text(name, vector) for name in routines]
     ways = ["vectors" if has_vectors(name) else "loops" for name in routines]
     functions = [_function(text, way, compiler) for text, way in zip(texts, ways, strict=True)]
     tables = (table(), table(alone=True)) if parallel else (table(),)

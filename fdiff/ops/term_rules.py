@@ -23,9 +23,9 @@ from .terms import (
     common,
     extent,
     in_other_rows,
-    key_of,
     ones_like,
     placed,
+    rows_key,
     whole,
     widened,
     without,
@@ -96,7 +96,7 @@ def beside(s: TermSweep, arg: int, term: LinearTerm) -> TracedArray:
     if x.ndim < count:
         x = np.reshape(x, ((1,) * (count - x.ndim)) + x.shape)
     if any(n != 1 and run != (0, n, 1) for n, run in zip(x.shape, term.rows, strict=True)):
-        x = x[tuple([slice(None) if n == 1 else key for n, key in zip(x.shape, key_of(term.rows), strict=True)])]
+        x = x[tuple([slice(None) if n == 1 else key for n, key in zip(x.shape, rows_key(term.rows), strict=True)])]
     return np.reshape(x, x.shape + (1,) * extra) if extra else x
 
 
@@ -178,7 +178,7 @@ def updated(s: TermSweep, node: Node) -> list[LinearTerm]:
     if s.moves(base):
         if any(step > FAR for _, _, step in region):
             where = s.grid(node.type.shape).copy()
-            where[key_of(region)] = -1
+            where[rows_key(region)] = -1
             terms = s.cut(moved(s, base, where.reshape(-1)), node.type)
         else:
             terms = [left for t in s.terms_of(base) for left in (without(t, region) if prod(sizes) else [t])]

@@ -15,7 +15,7 @@ import fdiff.intact_numpy as np
 from ..tape import Node
 from ..trace import TracedArray, apply
 from .shapes.subscripts import LETTERS, parse
-from .terms import Entries, LinearTerm, TermSweep, key_of, ones_like, whole
+from .terms import Entries, LinearTerm, TermSweep, ones_like, rows_key, whole
 
 MANY = 64  # columns of a row, beyond which an operand is a source of its own before its columns grow
 
@@ -69,7 +69,7 @@ def _product(s: TermSweep, node: Node, q: int, t: LinearTerm) -> LinearTerm:
     other: Any = s.value(node.args[1 - q])
     sizes = dict(zip(others, other.shape, strict=True)) | dict(zip(mine, [n for _, n, _ in t.rows], strict=True))
     if t.rows != whole(s.type(node.args[q]).shape):
-        keys = dict(zip(mine, key_of(t.rows), strict=True))
+        keys = dict(zip(mine, rows_key(t.rows), strict=True))
         other = other[tuple([keys.get(label, slice(None)) for label in others])]
     added = [x for k, x in enumerate(mine) if x not in out and t.cols.shape[k] == 1]
     columns = [x for x in mine if x not in out and x not in added]

@@ -118,7 +118,7 @@ def extent(rows: Rows) -> Shape:
     return tuple([size for _, size, _ in rows])
 
 
-def key_of(rows: Rows) -> tuple[slice, ...]:
+def rows_key(rows: Rows) -> tuple[slice, ...]:
     """The slices that read a window."""
     return tuple(map(_slice, rows))
 

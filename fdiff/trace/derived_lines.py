@@ -76,7 +76,7 @@ class TripLine(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has no slots for att
     def of(cls, line: Line, trip: int) -> Line:
         """The line, in this trip of one more loop."""
         line_of_trip = cls(line)
-        line_of_trip.trips = (trip, *trips_of(line))
+        line_of_trip.trips = (trip, *trips_of_line(line))
         return line_of_trip
 
 
@@ -104,7 +104,7 @@ def as_counted(line: Line | None, trips: tuple[int, ...]) -> tuple[int, ...]:
     return () if line.first is None else (line.first + trips[0], *trips[1:])
 
 
-def trips_of(line: Line | None) -> tuple[int, ...]:
+def trips_of_line(line: Line | None) -> tuple[int, ...]:
     """The trips that a line tells of."""
     line = written_line(line)
     return line.trips if isinstance(line, TripLine) else ()

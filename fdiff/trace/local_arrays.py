@@ -18,7 +18,7 @@ import fdiff.intact_numpy as np
 from ..foreign_errors import hiding
 from ..primitive import FUNCTIONS
 from .recorder import ARRAY_CLASSES
-from .shared_memory import Key, constant, handles_of, key_of, read_only, whole_of
+from .shared_memory import Key, constant, handles_of, memory_key, read_only, whole_of
 from .trace_stack import current
 from .traced_array import TracedArray
 
@@ -348,7 +348,7 @@ def parts_of(array: LocalArray) -> tuple[np.ndarray, list[tuple[LocalArray, Key]
         return None
     parts: list[tuple[LocalArray, Key]] = []
     for part in family:
-        key = key_of(whole, np.ndarray.view(part, np.ndarray))
+        key = memory_key(whole, np.ndarray.view(part, np.ndarray))
         if key is None:
             return None
         parts.append((part, key))

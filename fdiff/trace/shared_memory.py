@@ -63,7 +63,7 @@ def handles_of(parts: list[np.ndarray]) -> list[TracedArray]:
     return handles
 
 
-def key_of(memory: np.ndarray, part: np.ndarray) -> Key | None:
+def memory_key(memory: np.ndarray, part: np.ndarray) -> Key | None:
     """The key of integers and slices that `part` is a view of `memory` by; None if none is seen.
 
     It is () for all of it. Steps are positive, axes stand in their order, and one is left, since

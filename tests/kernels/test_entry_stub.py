@@ -18,7 +18,7 @@ from fdiff.kernels.llvm.arithmetic import UnknownWordError
 from fdiff.kernels.llvm.stub import entry_stub
 from fdiff.kernels.llvm.text_to_module import function_of, module_of
 from fdiff.kernels.runtime.blas import table
-from fdiff.kernels.runtime.routines import text_of
+from fdiff.kernels.runtime.routines import routine_text
 
 WORD = st.integers(-(2**31), 2**31)
 
@@ -246,7 +246,7 @@ def f(n: "i8"):
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_products_are_the_same_whatever_vectors_a_machine_has(vector, dtype, rng):
     """Small and large, tall and wide, either operand transposed: each way through the routine."""
-    text = text_of(f"matmul_{dtype}", vector)
+    text = routine_text(f"matmul_{dtype}", vector)
     made = machine.routine_code(function_of(text), "matmul")
     code = machine.Loaded(made, "matmul")
     call = CFUNCTYPE(c_int64, *[c_void_p] * 3, *[c_int64] * 12, c_void_p)(code.address)

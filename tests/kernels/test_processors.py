@@ -67,12 +67,12 @@ def functions():
     """The texts that are compiled once a machine."""
     opcodes_ = opcodes.table()
     yield "entry stub", entry_stub.text()
-    yield "bytecode", interpreter.text_of(list(opcodes_.lines))
+    yield "bytecode", interpreter.interpreter_text(list(opcodes_.lines))
     for name, text in worker_code.TEXTS.items():
         yield f"pool {name}", text
     for name in routines.TEXTS:
         for dtype in ("f4", "f8"):
-            yield f"{name}_{dtype}", routines.text_of(f"{name}_{dtype}", 32)
+            yield f"{name}_{dtype}", routines.routine_text(f"{name}_{dtype}", 32)
 
 
 @pytest.mark.usefixtures("arm")

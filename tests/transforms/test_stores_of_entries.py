@@ -9,7 +9,7 @@ from fdiff.interpret import evaluate
 from fdiff.kernels import compile as compiled
 from fdiff.ops.shapes.view_ops import unslice
 from fdiff.trace import Trace, apply
-from fdiff.transforms.terms.stores import stored
+from fdiff.transforms.terms.stores import stored_pieces
 
 
 def split_slots(size, rng):
@@ -48,7 +48,7 @@ def test_stored_values_are_in_their_slots(seed):
     with Trace("jacobian", lines=False) as trace:
         (node,) = [trace.input(ArrayType((size,), x.dtype))]
         values = [sum_of_windows(node, len(s), rng) for s in slots]
-        data = stored(np.full(size, 7.0), list(zip(values, slots, strict=True)))
+        data = stored_pieces(np.full(size, 7.0), list(zip(values, slots, strict=True)))
         tape = trace.builder.finish([trace.lift(v) for v in [data, *values]])
     out, *parts = evaluate(tape, x)
     expected = np.full(size, 7.0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fdiff.interpret import evaluate
-from fdiff.ops.terms import LinearTerm, key_of, placed, without
+from fdiff.ops.terms import LinearTerm, placed, rows_key, without
 from fdiff.trace import TracedArray
 from fdiff.transforms.simplify import SimplifyingTrace
 from fdiff.transforms.terms.maps import Maps
@@ -36,7 +36,7 @@ def matrix(terms, shape, trace):
     for t in terms:
         domain = t.domain
         coef = 1.0 if t.coef is None else np.asarray(next(given))
-        rows = np.arange(int(np.prod(shape))).reshape(shape)[key_of(t.rows)]
+        rows = np.arange(int(np.prod(shape))).reshape(shape)[rows_key(t.rows)]
         rows = rows.reshape((*rows.shape, *(1,) * (len(domain) - len(shape))))
         rows, cols, values = (np.broadcast_to(a, domain).ravel() for a in (rows, t.cols, coef))
         np.add.at(full.reshape(-1, COLUMNS), (rows, cols), values)
@@ -142,7 +142,7 @@ def test_regions_are_left_out_and_windows_are_placed(seed):
             steps.append(step)
         moved = matrix([placed(term, starts, steps)], tuple(wide), trace)
     expected = whole.copy()
-    expected[key_of(region)] = 0
+    expected[rows_key(region)] = 0
     np.testing.assert_array_equal(rest, expected)
     expected = np.zeros((*wide, COLUMNS))
     for place in np.ndindex(*shape):

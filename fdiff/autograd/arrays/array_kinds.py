@@ -30,7 +30,7 @@ class ArrayKind:
 _kinds: dict[object, ArrayKind] = {}
 
 
-def kind_of(value: np.ndarray | np.generic, requires_grad: bool = False) -> ArrayKind:  # noqa: FBT001,FBT002 - asked of every array
+def array_kind_of(value: np.ndarray | np.generic, requires_grad: bool = False) -> ArrayKind:  # noqa: FBT001,FBT002 - asked of every array
     """The kind of an array or NumPy scalar."""
     key = value.shape, value.dtype, value.__class__ is np.ndarray
     kind = _kinds.get(key)

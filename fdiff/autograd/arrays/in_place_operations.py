@@ -18,7 +18,7 @@ from ..backward_passes.nodes import GraphNode
 from ..calls.node_construction import enter, new_object
 from ..calls.recipes import Recipe, recipe
 from ..thread_state import state
-from .array_kinds import kind_of
+from .array_kinds import array_kind_of
 from .recorded_array import RecordedArray, Version, new_array
 from .recorded_views import ViewOf, ViewOfRule, own_leaf, view_of_mode
 from .versions import InferenceVersion
@@ -89,7 +89,9 @@ def stored(
     outputs: list[Any] = [None] * first
     enter(node, call_recipe, befores, [*outputs, *targets], line)
     for k, x in enumerate(targets):
-        rebase(x, new_array(x.value, kind_of(x.value, True), (node, first + k), x.version), line)
+        rebase(
+            x, new_array(x.value, array_kind_of(x.value, True), (node, first + k), x.version), line
+        )
     for x, value in zip(operands, values, strict=True):
         if result is value:
             return x
@@ -156,7 +158,7 @@ def rebase(x: RecordedArray, history: RecordedArray, line: Line | None) -> None:
     enter(node, put_recipe, operands, (root,), line)
     edge = node, 0
     move_retained(root, edge)
-    root.kind, root.edge = kind_of(root.value, True), edge
+    root.kind, root.edge = array_kind_of(root.value, True), edge
     view.refresh(x)
 
 

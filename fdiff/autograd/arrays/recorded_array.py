@@ -17,7 +17,7 @@ from ...foreign_errors import not_foreign, not_signalled, noting
 from ...trace import TracedArray
 from ..backward_passes.nodes import AccumulateGrad, Edge, GraphNode
 from ..thread_state import state
-from .array_kinds import ArrayKind, kind_of
+from .array_kinds import ArrayKind, array_kind_of
 from .conversions import Conversions
 from .versions import InferenceVersion, Version, new_version
 
@@ -249,7 +249,7 @@ class RecordedArray(Conversions):
                 " incompatible tensor type."
             )
         self.value = value
-        self.kind = kind_of(value, self.kind.requires_grad)
+        self.kind = array_kind_of(value, self.kind.requires_grad)
         if self.edge is not None and self.is_leaf:
             self._drop_accumulator()
 
@@ -295,7 +295,7 @@ def new_array(value: Any, kind: ArrayKind, edge: Edge | None, version: Version) 
 
 def plain(value: np.ndarray | np.generic) -> RecordedArray:
     """A recorded array of these numbers that requires no gradient."""
-    return new_array(value, kind_of(value), None, new_version())
+    return new_array(value, array_kind_of(value), None, new_version())
 
 
 def _unpickled(value: np.ndarray, requires_grad: bool) -> RecordedArray:  # noqa: FBT001 - called by position
@@ -385,7 +385,7 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Recorde
     elif value.dtype.kind not in "biufc":
         fact = f"arrays of dtype {value.dtype} cannot be recorded."
         raise failure(DtypeError, "fdiff.autograd.tensor", fact, "Give numbers.")
-    return new_array(value, kind_of(value, requires_grad), None, new_version())
+    return new_array(value, array_kind_of(value, requires_grad), None, new_version())
 
 
 def _nested_values(data: object) -> object:

@@ -6,7 +6,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ..arrays.array_kinds import kind_of
+from ..arrays.array_kinds import array_kind_of
 from ..arrays.recorded_array import RecordedArray, Version, new_array, plain
 from ..calls.recording import apply_ufunc
 from ..thread_state import state
@@ -46,5 +46,5 @@ def accumulate(leaf: RecordedArray, bar: Any, *, create: bool, owned: bool = Fal
 
 def _placed(recorded: RecordedArray, value: np.ndarray) -> RecordedArray:
     """A recorded array with its entries in another place, or the same as an ndarray."""
-    kind = kind_of(value, recorded.kind.requires_grad)
+    kind = array_kind_of(value, recorded.kind.requires_grad)
     return new_array(value, kind, recorded.edge_now(), Version())

@@ -47,7 +47,7 @@ _batched: dict[object, Runner] = {}
 _unused: dict[object, int] = {}
 
 
-def program_of(
+def program_of_structure(
     graph: GraphStructure, roots: Sequence[Root], wanted: Sequence[Edge] | None
 ) -> BackwardProgram | None:
     """The program for a structure, made now if there is none.
@@ -105,7 +105,7 @@ def run_batch(
     if observation.observer is not None:  # who looks at passes sees each of them
         return None
     graph = structure(rows[0], wanted)
-    program = None if graph is None else program_of(graph, rows[0], wanted)
+    program = None if graph is None else program_of_structure(graph, rows[0], wanted)
     if graph is None or program is None:
         return None
     seeds = [

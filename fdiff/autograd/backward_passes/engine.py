@@ -290,7 +290,7 @@ class _Pass:
         graph = structure(self.roots, self.wanted)
         if graph is None:
             return None
-        program = compiled_backward.program_of(graph, self.roots, self.wanted)
+        program = compiled_backward.program_of_structure(graph, self.roots, self.wanted)
         if program is None:
             return None
         results = compiled_backward.run(program, graph, self.roots)

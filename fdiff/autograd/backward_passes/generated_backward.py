@@ -15,7 +15,7 @@ import fdiff.intact_numpy as np
 
 from ...generated_text import defined
 from ...process import observation
-from ..arrays.array_kinds import ArrayKind, kind_of
+from ..arrays.array_kinds import ArrayKind, array_kind_of
 from ..arrays.recorded_array import RecordedArray, new_array, new_version
 from .accumulation import C_ORDER, accumulate
 from .graph_structure import BackwardProgram, GraphStructure
@@ -158,7 +158,7 @@ class _PassWriter:
         for k, place in zip(self.program.leaves, self.program.outputs, strict=True):
             if place >= 0:
                 type_ = self.program.runner.tape.output_types[self.program.runner.slots()[place]]
-                self.names[f"g{k}"] = kind_of(np.empty(type_.shape, type_.dtype))
+                self.names[f"g{k}"] = array_kind_of(np.empty(type_.shape, type_.dtype))
                 self.lines.append(f" deliver(n{k}._leaf(), found[{place}], g{k})")
         self.lines.append(" return True")
 

@@ -13,7 +13,7 @@ import fdiff.intact_numpy as np
 
 from ...transforms.rule_templates import Seeds
 from ...tree import Spec
-from ..arrays.array_kinds import ArrayKind, kind_of
+from ..arrays.array_kinds import ArrayKind, array_kind_of
 from ..arrays.recorded_array import RecordedArray, Version, new_array, plain
 from ..calls.call_tapes import CallTape
 from ..calls.pull_rules import Pull
@@ -184,7 +184,7 @@ def _with_edge(
     edge = node.edges[place] if place < recipe.count else (node, place - recipe.count)
     array = np.asarray(value) if not isinstance(value, (np.ndarray, np.generic)) else value
     moves = edge is not None and array.dtype.kind in "fc"
-    return new_array(array, kind_of(array, moves), edge if moves else None, saved[0])
+    return new_array(array, array_kind_of(array, moves), edge if moves else None, saved[0])
 
 
 def _plain(mask: Any) -> Any:

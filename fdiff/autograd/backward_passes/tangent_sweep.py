@@ -16,7 +16,7 @@ import fdiff.intact_numpy as np
 from ...errors import UnsupportedError, failure
 from ...tree import flatten
 from ...user_lines import show_line, user_line
-from ..arrays.array_kinds import kind_of
+from ..arrays.array_kinds import array_kind_of
 from ..arrays.recorded_array import RecordedArray, plain
 from ..calls.pull_rules import Pull, pull_of
 from ..thread_state import not_recording, recording
@@ -40,7 +40,7 @@ class TangentSweep:
     def enter(self, value: Any, tangent: RecordedArray | None, behind: Edge | None) -> Edge:
         """The edge of a dual of this value and tangent; its gradients go `behind`."""
         node = CustomNode("MakeDualBackward", (behind,), lambda bar: (bar,), user_line(2))
-        node.output_kinds = (kind_of(value),)
+        node.output_kinds = (array_kind_of(value),)
         self._know((node, 0), tangent)
         self._reverse[node] = behind is not None
         return node, 0

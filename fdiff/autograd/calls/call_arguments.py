@@ -9,7 +9,7 @@ import fdiff.intact_numpy as np
 
 from ...ops.entrywise.families import refuse_foreign
 from ...trace import TracedArray
-from ..arrays.array_kinds import NUMBER, ArrayKind, kind_of
+from ..arrays.array_kinds import NUMBER, ArrayKind, array_kind_of
 from ..arrays.recorded_array import RecordedArray
 
 
@@ -30,7 +30,7 @@ def operand_kind(x: Any) -> ArrayKind:
         if x.viewing is not None:
             x.viewing.refresh(x)
         return x.kind
-    return kind_of(x) if isinstance(x, (np.ndarray, np.generic)) else NUMBER
+    return array_kind_of(x) if isinstance(x, (np.ndarray, np.generic)) else NUMBER
 
 
 _STATIC = frozenset((int, str, bool, type(None)))
@@ -61,7 +61,7 @@ def enter_argument(x: Any, key: list[Any], operands: list[Any]) -> None:
         for part in (x.start, x.stop, x.step):
             enter_argument(part, key, operands)
     elif isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc":
-        key.append(kind_of(x))
+        key.append(array_kind_of(x))
         operands.append(x)
     elif isinstance(x, TracedArray):
         key.append(TracedArray)

@@ -18,7 +18,7 @@ import fdiff.intact_numpy as np
 
 from ...generated_text import defined
 from ...user_lines import Line, is_internal, user_line
-from ..arrays.array_kinds import ArrayKind, kind_of
+from ..arrays.array_kinds import ArrayKind, array_kind_of
 from ..arrays.recorded_array import RecordedArray, Version
 from ..arrays.recorded_views import link_to
 from ..backward_passes.nodes import GraphNode, next_number
@@ -73,7 +73,7 @@ def unrecorded_call(what: Callable[..., Any]) -> Callable[..., RecordedArray | N
             return None
         if value is source and value.__class__ is np.ndarray:
             value = value.view()
-        out = _bare(value, kind_of(value))
+        out = _bare(value, array_kind_of(value))
         if value.base is not None:
             link_to(out, x, what, args, kwargs, key)
         return out

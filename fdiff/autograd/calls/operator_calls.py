@@ -32,7 +32,7 @@ from ...trace.trace_stack import occupied
 from ...transforms.activity import reached
 from ...tree import Spec, flatten, map_leaves, unflatten
 from ...user_lines import user_line
-from ..arrays.array_kinds import kind_of
+from ..arrays.array_kinds import array_kind_of
 from ..arrays.recorded_array import RecordedArray, plain
 from ..thread_state import ported, state
 from .call_tapes import CallTape
@@ -134,7 +134,7 @@ def _recorded(
     inputs = [*[native(values[k]) for k in traced.positions], *extra]
     with noting():
         results = function_of(traced.tape)(*inputs)
-    kinds = [x.kind if isinstance(x, RecordedArray) else kind_of(x) for x in operands]
+    kinds = [x.kind if isinstance(x, RecordedArray) else array_kind_of(x) for x in operands]
     used = _used(traced.tape)
     kinds = [k if u or not k.requires_grad else k.other for k, u in zip(kinds, used, strict=True)]
     places, constants = _results(traced)

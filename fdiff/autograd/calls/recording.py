@@ -18,7 +18,7 @@ from ...trace import TracedArray
 from ...trace.operation_cache import MOST
 from ...tree import flatten, unflatten
 from ...user_lines import Line, user_line
-from ..arrays.array_kinds import NUMBER, ArrayKind, kind_of
+from ..arrays.array_kinds import NUMBER, ArrayKind, array_kind_of
 from ..arrays.conversions import stored_into_plain
 from ..arrays.in_place_operations import check_store, stored, stored_without_graph
 from ..arrays.recorded_array import RecordedArray, Version, new_array, plain
@@ -174,7 +174,7 @@ def recorded(
         if place is not None and isinstance(leaf, (np.ndarray, np.generic)):
             value = leaf if call is None else own_handle(leaf, call)
             if call_recipe.outputs[place]:
-                out = new_array(value, kind_of(value, True), (node, place), Version())
+                out = new_array(value, array_kind_of(value, True), (node, place), Version())
             else:
                 out = plain(value)
             arrays.append(out)
@@ -297,7 +297,7 @@ def array_key(ufunc: np.ufunc, x: Any) -> object:
         return x.kind
     if kind is float or kind is int:
         return NUMBER if ufunc in UNREAD else (kind, x or str(x))  # -0.0 is not 0.0
-    return kind_of(x).outside if kind is np.ndarray else None
+    return array_kind_of(x).outside if kind is np.ndarray else None
 
 
 def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:

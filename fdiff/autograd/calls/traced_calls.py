@@ -21,7 +21,7 @@ from ...process.float_flags import noted, noting, taken
 from ...trace.trace_stack import stack
 from ...tree import flatten
 from ...user_lines import user_line
-from ..arrays.array_kinds import kind_of
+from ..arrays.array_kinds import array_kind_of
 from ..arrays.recorded_array import RecordedArray
 from ..thread_state import state
 from .call_tapes import CallOperand, CallTape, ScratchTrace, call_tape
@@ -101,7 +101,7 @@ def _values(tape: CallTape, values: list[Any], leaves: list[Any]) -> list[Any]:
 
 
 def _kind(x: Any) -> Any:
-    return x.kind if x.__class__ is RecordedArray else kind_of(x)
+    return x.kind if x.__class__ is RecordedArray else array_kind_of(x)
 
 
 def _value(x: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...user_lines import user_line
-from ..arrays.array_kinds import kind_of
+from ..arrays.array_kinds import array_kind_of
 from ..arrays.recorded_array import RecordedArray, Version, new_array, plain
 from ..backward_passes.nodes import CustomNode
 from ..thread_state import state
@@ -38,10 +38,10 @@ def custom_node(
         return tuple([plain(value) for value in outputs])
     node = CustomNode(name, edges, backward, user_line(2))
     node.materialize, node.jvp = materialize, jvp
-    node.output_kinds = tuple([kind_of(value) for value in outputs])
+    node.output_kinds = tuple([array_kind_of(value) for value in outputs])
     return tuple(
         [
-            new_array(value, kind_of(value, True), (node, k), Version())
+            new_array(value, array_kind_of(value, True), (node, k), Version())
             if value.dtype.kind in "fc"
             else plain(value)
             for k, value in enumerate(outputs)

@@ -22,7 +22,7 @@ from ...ops.entrywise.kink_marks import kink_search, mark_now
 from ...process.forking import late
 from ...tape import Tape
 from ...trace import TracedArray, current, splice
-from ...trace.derived_lines import in_trips, trips_of
+from ...trace.derived_lines import in_trips, trips_of_line
 from ...trace.trace_stack import occupied
 from ...transforms.custom_calls import checkpoints_inlined
 from ...transforms.pipeline import GRADIENT, derive
@@ -172,12 +172,12 @@ def _differentiated(variant: Variant) -> list[tuple[Tape, Sequence[int], Sequenc
 def _error(call: str, check: Check, hit: np.ndarray, value: np.ndarray) -> KinkError:
     """The error for the first point where a derivative does not exist."""
     if check.fault:
-        fact = f"in {check.function}, {check.point}{in_trips(trips_of(check.line))}."
+        fact = f"in {check.function}, {check.point}{in_trips(trips_of_line(check.line))}."
         return KinkError(message(call, fact, WAY_OUT, check.line))
     entry = tuple(int(k) for k in np.argwhere(hit)[0])
     where = f" in entry {entry[0] if len(entry) == 1 else entry}" if entry else ""
     fact = f"{check.function} has no derivative at {check.point}"
     if check.argument is not None and value.shape == hit.shape:
         fact += f": argument {check.argument} is {value[entry]!s}"
-    where += in_trips(trips_of(check.line))
+    where += in_trips(trips_of_line(check.line))
     return KinkError(message(call, f"{fact}{where}.", WAY_OUT, check.line))

@@ -14,7 +14,7 @@ from ...device_arrays import lies_on_device
 from ...dispatch.arguments import WAY_OUT
 from ...errors import DtypeError, InputError, called, failure
 from ...foreign_errors import not_foreign
-from ...tree import flatten, joined
+from ...tree import flatten, joined_trees
 from .device_calls import places_on_device, write_on_device
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def write_to_out(call: OperatorCall) -> object:
         raise failure(InputError, name, fact, "Pass an array of its own for each.")
     result = call.go_on()
     try:
-        return joined(result, out, lambda value, place: _put(value, place, name))
+        return joined_trees(result, out, lambda value, place: _put(value, place, name))
     except not_foreign(ValueError):
         fact = "out is not built like the result."
         raise failure(InputError, name, fact, WAY) from None

@@ -22,7 +22,15 @@ from ...transforms.loops.bodies import rearranged
 from ...tree import Spec, flatten, paths, unflatten
 from ..options import check_callable, is_int
 from ..rules.ruled_call import OutputLeaf
-from .loop_bodies import LoopBody, TracedBody, as_kinds, handles, kind_of, settled_body, trace_body
+from .loop_bodies import (
+    LoopBody,
+    TracedBody,
+    as_kinds,
+    handles,
+    leaf_kind,
+    settled_body,
+    trace_body,
+)
 from .plain_loops import plain_while
 
 C = TypeVar("C")
@@ -254,7 +262,7 @@ def _traced_switch(
     leaves, spec = flatten(operands)
     leaves = [*map(resolve, leaves)]
     places = [k for k, x in enumerate(leaves) if isinstance(x, (np.ndarray, TracedArray))]
-    kinds = [kind_of(leaves[k]) for k in places]
+    kinds = [leaf_kind(leaves[k]) for k in places]
 
     def traced_branch(body: LoopBody) -> TracedBody:
         function = private(body.function)

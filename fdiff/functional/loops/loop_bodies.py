@@ -194,7 +194,7 @@ def is_number(leaf: object) -> bool:
     return isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic)
 
 
-def kind_of(leaf: object) -> OutputLeaf:
+def leaf_kind(leaf: object) -> OutputLeaf:
     """How a leaf given to a loop is traced in its body."""
     array = traced(leaf)
     scalar = array.scalar or not isinstance(leaf, (np.ndarray, TracedArray))
@@ -261,7 +261,7 @@ def settled_body(
     spec: Spec,
 ) -> tuple[TracedBody, list[OutputLeaf]]:
     """The body traced with carries of the types that it gives; Python numbers take theirs."""
-    kinds = [*map(kind_of, leaves)]
+    kinds = [*map(leaf_kind, leaves)]
     numbers = [*map(is_number, leaves)]
     while True:
         traced_kinds = [k for k, number in zip(kinds, numbers, strict=True) if not number]

@@ -28,7 +28,7 @@ from .workspace_layout import (
     by_slots,
     columns,
     in_order,
-    joined,
+    joined_axes,
     row_major,
     spread,
     width,
@@ -65,7 +65,7 @@ class Piece(NamedTuple):
     @property
     def loops(self) -> list[tuple[int, ...]]:
         """The loops that copy it."""
-        return joined(self.source.shape, self.source.steps, self.steps)
+        return joined_axes(self.source.shape, self.source.steps, self.steps)
 
     @property
     def copyable(self) -> bool:
@@ -206,7 +206,7 @@ class Assembler:
         self, shape: Shape, target: tuple[int, tuple[int, ...]], source: tuple[int, tuple[int, ...]]
     ) -> bool:
         """Copy entries between places with steps; whether that can be done in so few loops."""
-        loops = joined(shape, source[1], target[1])
+        loops = joined_axes(shape, source[1], target[1])
         numbers = columns(loops, RANK, 2)
         if numbers is None:
             return False

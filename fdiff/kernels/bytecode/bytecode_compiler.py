@@ -28,7 +28,16 @@ from .assembler import (
 from .lowering import LOWERING_RULES, blocks
 from .opcode_bodies import RANK
 from .opcodes import ALWAYS, short_name
-from .workspace_layout import Layout, by_slots, columns, in_order, joined, laid, row_major, viewed
+from .workspace_layout import (
+    Layout,
+    by_slots,
+    columns,
+    in_order,
+    joined_axes,
+    laid,
+    row_major,
+    viewed,
+)
 
 MOST_LEFT = 2  # one node in so many may be left to NumPy
 _NO_MORE = ((0, 0, 0), (0, 0), (0,), ())
@@ -135,7 +144,7 @@ def _sent(assembler: Assembler, o: int) -> int:
     place, source = assembler.read_reshaped.get(o, (assembler.places[o], assembler.layout(o)))
     shape, steps = by_slots(source.shape, source.steps, source.dtype)
     target = row_major(shape)
-    numbers = columns(joined(shape, steps, target), RANK, 2)
+    numbers = columns(joined_axes(shape, steps, target), RANK, 2)
     if source.size >= FAR and source.dtype != "b1" and numbers is not None:
         at = len(assembler.extra)
         assembler.extra.append(0)

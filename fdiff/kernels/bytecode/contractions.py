@@ -13,7 +13,7 @@ from ...tape import Node
 from .assembler import Assembler, Lowering, Piece, extent_of
 from .opcode_bodies import RANK
 from .opcodes import PADDED
-from .workspace_layout import Layout, columns, in_order, joined, laid, row_major
+from .workspace_layout import Layout, columns, in_order, joined_axes, laid, row_major
 
 SHORT = (1, 2, 3, 4)  # sums of so many terms have an opcode each
 WIDE = 16  # rows as long as that are worth a copy of an operand in which they lie side by side
@@ -125,8 +125,8 @@ def _loops(order: str, left: _Side, right: _Side, out: _Side) -> tuple[Loops, Lo
     )
     summed = "".join(x for x in left.labels if x not in order)
     steps = [side.steps(order) for side in (left, right, out)]
-    outer = joined(tuple(sizes[x] for x in order), *steps) or [(1, 0, 0, 1)]
-    inner = joined(tuple(sizes[x] for x in summed), *[s.steps(summed) for s in (left, right)])
+    outer = joined_axes(tuple(sizes[x] for x in order), *steps) or [(1, 0, 0, 1)]
+    inner = joined_axes(tuple(sizes[x] for x in summed), *[s.steps(summed) for s in (left, right)])
     return outer, inner
 
 

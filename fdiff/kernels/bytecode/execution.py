@@ -14,7 +14,7 @@ from .. import disk_cache, on_demand
 from ..runtime.status import OUT_OF_BOUNDS, error_of
 from .assembler import InstructionRange, NumpyStep, Value
 from .bytecode_compiler import BytecodeProgram
-from .interpreter import PARAMETERS, text_of
+from .interpreter import PARAMETERS, interpreter_text
 from .opcodes import OpcodeTable, table
 from .workspace_layout import DTYPES, dense_steps, laid
 
@@ -35,7 +35,7 @@ class BytecodeExecutable:
 
     def __init__(self, program: BytecodeProgram) -> None:
         self.program = program
-        self.text = text_of(program.branches)
+        self.text = interpreter_text(program.branches)
         self._function: Callable[..., int] | None = None
         self._spare: list[_Workspace] = []
         self._plain = not any(isinstance(step, NumpyStep) for step in program.steps)
@@ -138,7 +138,7 @@ def _is_on_disk(families: frozenset[str]) -> bool:
 @lru_cache(maxsize=256)
 def _interpreter_text(opcodes: OpcodeTable, families: frozenset[str]) -> str:
     """The text of an interpreter, which takes 1 ms to write: each new tape asks for all."""
-    return text_of([opcodes.lines[k] for k in opcodes.of(families)])
+    return interpreter_text([opcodes.lines[k] for k in opcodes.of(families)])
 
 
 def _at_hand(text: str) -> bool:
@@ -149,7 +149,7 @@ def _at_hand(text: str) -> bool:
 def provide(families: frozenset[str]) -> None:
     """Compile an interpreter with these families of opcodes, for all tapes that need no others."""
     opcodes = table()
-    _load(text_of([opcodes.lines[k] for k in opcodes.of(families)]))
+    _load(interpreter_text([opcodes.lines[k] for k in opcodes.of(families)]))
     _enter(families)
 
 

@@ -19,7 +19,7 @@ INDENT = "    "
 _LOCAL = re.compile(r"^ *(?:for )?(\w+) (?:=|in) ", re.MULTILINE)
 
 
-def text_of(branches: Sequence[tuple[str, ...]]) -> str:
+def interpreter_text(branches: Sequence[tuple[str, ...]]) -> str:
     """``evaluate(code, first, last, floats, ints, extra)``: 0, or the status of what failed.
 
     It runs the instructions from row `first` up to row `last` of `code` (32-bit integers). `floats`

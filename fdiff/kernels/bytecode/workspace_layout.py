@@ -117,7 +117,7 @@ def spread(source: Layout, shape: Shape) -> Steps:
     )
 
 
-def joined(shape: Shape, *steps: Steps) -> list[tuple[int, ...]]:
+def joined_axes(shape: Shape, *steps: Steps) -> list[tuple[int, ...]]:
     """Loops over `shape` with the steps of several arrays: axes that continue others are joined."""
     loops: list[tuple[int, ...]] = []
     for n, *own in zip(shape, *steps, strict=True):

@@ -25,7 +25,7 @@ _MOST = 512  # programs in memory
 _programs: dict[tuple[KernelGraph, tuple[int, ...], bool], CudaProgram] = {}
 
 
-def program_of(graph: KernelGraph, values: Values) -> CudaProgram:
+def program_of_graph(graph: KernelGraph, values: Values) -> CudaProgram:
     """The program of a graph for such sizes; sums in one order where the environment says so."""
     deterministic = switch(DETERMINISTIC) or False
     key = graph, values.ints, deterministic
@@ -75,19 +75,19 @@ def _without_routine(tape: Tape) -> Iterator[str]:
 def compile_cuda(tape: Tape, device: CudaDevice) -> CudaExecutable:
     """The program of `tape` on a device, its kernels loaded."""
     graph, values = kernel_graph(tape, ("C",) * len(tape.inputs))
-    return CudaExecutable(program_of(graph, values), graph, values, tape, device)
+    return CudaExecutable(program_of_graph(graph, values), graph, values, tape, device)
 
 
-def text_of(tape: Tape) -> str:
+def cuda_text(tape: Tape) -> str:
     """The text of all kernels of `tape`, and how they are launched."""
     graph, values = kernel_graph(tape, ("C",) * len(tape.inputs))
-    return program_of(graph, values).text
+    return program_of_graph(graph, values).text
 
 
 def launches_of(tape: Tape) -> int:
     """How many kernels and routines one run of `tape` launches."""
     graph, values = kernel_graph(tape, ("C",) * len(tape.inputs))
-    return len(program_of(graph, values).steps)
+    return len(program_of_graph(graph, values).steps)
 
 
 def forget() -> None:

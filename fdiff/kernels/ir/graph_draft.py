@@ -95,7 +95,7 @@ class Draft:
         return f"f{len(self.floats) - 1}"
 
 
-def stored(draft: Draft, i: int, node: Node, starts: Shape, steps: Shape) -> SliceParameters:
+def stored_slice(draft: Draft, i: int, node: Node, starts: Shape, steps: Shape) -> SliceParameters:
     """The entries stored into, by the same names for each store there into one array."""
     base, inner = node.args[0], draft.tape.nodes[node.args[1]].type.shape
     key = (base, starts, steps, inner)

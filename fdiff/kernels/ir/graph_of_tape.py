@@ -21,7 +21,7 @@ from ...tape import CONSTANT, INPUT, Builder, Constant, Node, Tape, rebuild
 from ...trace import Trace, TracedArray
 from . import masked_operands
 from .control_parameters import bodies_of, carries_of, control_parameters, slots_read
-from .graph_draft import Draft, disjoint_stores_above, slices, stored
+from .graph_draft import Draft, disjoint_stores_above, slices, stored_slice
 from .kernel_graph import Data, KernelGraph, Operation, SliceParameters, Values
 from .small_sizes import many_rows
 from .stored_entries import bounds
@@ -304,7 +304,7 @@ def _data(draft: Draft, i: int, node: Node, kind: Kind) -> Data:
         outer, inner = (moved, node.type.shape) if kind is Kind.SLICE else (node.type.shape, moved)
         starts, steps = cast("Shape", params["starts"]), cast("Shape", params["steps"])
         if kind is Kind.UPDATE:
-            return stored(draft, i, node, starts, steps)
+            return stored_slice(draft, i, node, starts, steps)
         pairs = slices(draft, starts, steps, outer, inner)
         if kind is Kind.UNSLICE:
             wide = all(2 * n > full for n, full in zip(inner, outer, strict=True))

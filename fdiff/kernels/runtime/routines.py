@@ -47,7 +47,7 @@ def has_vectors(routine: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def text_of(routine: str, vector: int = 64) -> str:
+def routine_text(routine: str, vector: int = 64) -> str:
     """The routine, after the functions that it calls, for vectors of `vector` bytes."""
     name, dtype = routine.rsplit("_", 1)
     words = {"ENTRY": dtype, "REAL": NUMPY_NAMES[dtype], "LANES": vector // int(dtype[1])}

@@ -23,7 +23,7 @@ from .solver_arguments import (
     vector,
 )
 from .solver_call import SolverCall, record_call
-from .solver_results import TracedResult, field, text_of
+from .solver_results import TracedResult, field, field_text
 from .user_functions import UserFunction, UserFunctions
 
 _SLOPES = ("cg", "bfgs", "newton-cg", "l-bfgs-b", "tnc", "slsqp", "dogleg", "trust-ncg", "trust-krylov", "trust-exact")
@@ -63,7 +63,7 @@ class _MinimisationProblem:
         x = outputs["x"] if self.unknown.shape else numpy_scalar(outputs["x"])
         numbers = {k: field(outputs[k], x, k, call) for k in outputs if k != "x"}
         fun = numpy_scalar(call.bodies[0].spliced([x], extras)[0].reshape(()))
-        text = text_of(call, [*starts, *extras], "message", [outputs["success"], outputs["status"]])
+        text = field_text(call, [*starts, *extras], "message", [outputs["success"], outputs["status"]])
         return TracedResult(self.name, {"x": x, "fun": fun, **numbers}, {"message": text})
 
 

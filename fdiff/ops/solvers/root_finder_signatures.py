@@ -24,7 +24,7 @@ from .solver_arguments import (
     vector,
 )
 from .solver_call import ResultField, SolverCall, record_call
-from .solver_results import TracedResult, field, text_of
+from .solver_results import TracedResult, field, field_text
 from .traced_function import TracedFunction
 from .user_functions import UserFunction, UserFunctions
 
@@ -71,7 +71,7 @@ def _number_result(name: str, method: object, problem: RootProblem, options: Arg
     call, values, args = problem.enter(options, scalar_fields(problem.unknown.shape))
     root = values["root"].as_python_float()
     fields = {"root": root, **{k: field(values[k], root, k, call) for k in ("converged", "iterations", "function_calls")}, "method": method}
-    return root, TracedResult(name, fields, {"flag": text_of(call, args, "flag", [values["converged"]])})
+    return root, TracedResult(name, fields, {"flag": field_text(call, args, "flag", [values["converged"]])})
 
 
 # --- one unknown --------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def _fsolve(taken: Arguments, plain: Callable[[], object]) -> object:
     if not taken["full_output"]:
         return result["x"]
     about = {"nfev": field(result["nfev"], result["x"], "nfev", call), "fvec": field(result["fun"], result["x"], "fvec", call)}
-    message = text_of(call, args, "message", [result["status"]])()
+    message = field_text(call, args, "message", [result["status"]])()
     return result["x"], about, numpy_scalar(result["status"]), message
 
 
@@ -190,7 +190,7 @@ def _root(taken: Arguments, plain: Callable[[], object]) -> object:
     fields = {k: field(result[k], x, k, call) for k in ("status", "nfev")}
     fun = call.bodies[0].spliced([x], extras)[0]
     whole = {"x": x, "success": numpy_scalar(result["converged"]), "fun": fun, "method": taken["method"], **fields}
-    return TracedResult(name, whole, {"message": text_of(call, args, "message", [result["converged"], result["status"]])})
+    return TracedResult(name, whole, {"message": field_text(call, args, "message", [result["converged"], result["status"]])})
 
 
 replaces_solver(so.fsolve, _fsolve)

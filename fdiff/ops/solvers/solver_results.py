@@ -47,7 +47,7 @@ class TracedResult(OptimizeResult):
         return "\n".join(f"{k}: {v}" for k, v in self.items())
 
 
-def text_of(call: SolverCall, args: list[TracedArray], field: str, seen: list[TracedArray]) -> Callable[[], str]:
+def field_text(call: SolverCall, args: list[TracedArray], field: str, seen: list[TracedArray]) -> Callable[[], str]:
     """A text of SciPy's result at the current arguments; the status it depends on is looked at."""
 
     def text() -> str:

@@ -191,7 +191,7 @@ def _real_parts(e: Entries) -> list[Entries]:
     return [real, imag]
 
 
-def joined(entries: Sequence[Entries], dtype: np.dtype) -> list[Entries]:
+def joined_entries(entries: Sequence[Entries], dtype: np.dtype) -> list[Entries]:
     """Many lists as one for each source and kind of values: ones, constants, and what is traced."""
     groups: dict[object, list[Entries]] = {}
     for e in entries:

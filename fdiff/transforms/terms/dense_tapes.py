@@ -26,7 +26,7 @@ from .frozen_values import FrozenValues, Known
 from .merging import Merging
 from .slots import filled, places_of
 from .sparse_tapes import REFUSALS, BlockDerivation, finished, lower_entries
-from .stores import stored
+from .stores import stored_pieces
 from .structures import Asked, SparseBlock, SparseTape
 from .sweep import LinearSweep, OpaqueError, TooManyError
 
@@ -217,7 +217,7 @@ def in_places(lists: Sequence[Entries], shape: tuple[int, int], dtype: np.dtype)
             return values
         if len(slots):
             pieces.append((traced(values), slots))
-    return stored(np.broadcast_to(traced(np.zeros((), dtype)), (size,)), pieces)
+    return stored_pieces(np.broadcast_to(traced(np.zeros((), dtype)), (size,)), pieces)
 
 
 def _across(e: Entries) -> Entries:

@@ -13,7 +13,7 @@ import fdiff.intact_numpy as np
 
 from ...errors import FdiffError
 from ...foreign_errors import not_signalled
-from ...ops.terms import SEED, key_of
+from ...ops.terms import SEED, rows_key
 from ...tape import Tape
 from ...trace import Trace, splice
 from ..pipeline import derive
@@ -66,7 +66,7 @@ def _places_of(sweep: LinearSweep, node: int) -> EntryPlaces | None:
     if not terms:
         return _NOWHERE
     numbers = sweep.grid(sweep.type(node).shape)
-    own = [numbers[key_of(t.rows)] for t in terms]
+    own = [numbers[rows_key(t.rows)] for t in terms]
     pairs = zip(terms, own, strict=True)
     if all(t.source == SEED and sweep.maps.same(t.cols, rows) for t, rows in pairs):
         rows = np.concatenate([part.reshape(-1) for part in own])

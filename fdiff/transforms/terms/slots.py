@@ -10,7 +10,7 @@ import fdiff.intact_numpy as np
 from ...ops.shapes.gather_scatter import scatter_add
 from ...ops.terms import Entries
 from ...trace import TracedArray, apply
-from .stores import as_computed, stored
+from .stores import as_computed, stored_pieces
 
 INT32 = 2**31  # sizes from here on need wider indices
 
@@ -135,7 +135,7 @@ def filled(entries: Sequence[Entries], slots: np.ndarray, size: int, dtype: np.d
         else:
             (more if taken[slot].any() or not _differ(slot, size) else apart).append((values, slot))
         taken[slot] = True
-    data = stored(data, apart)
+    data = stored_pieces(data, apart)
     for values, slot in more:
         data = data + apply(scatter_add, *as_computed(values, slot), shape=(size,))
     return data

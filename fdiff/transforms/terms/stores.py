@@ -36,7 +36,7 @@ class Run(NamedTuple):
         return Run(low, high, self.first + (low - self.low) * self.step, self.step)
 
 
-def stored(data: Any, pieces: Sequence[tuple[Any, np.ndarray]]) -> Any:
+def stored_pieces(data: Any, pieces: Sequence[tuple[Any, np.ndarray]]) -> Any:
     """`data` with the values of each piece in its slots, which all differ."""
     runs: list[Run | None] = [_longest_run(*piece) for piece in pieces]
     for group in _between_each_other(runs):
@@ -50,7 +50,7 @@ def stored(data: Any, pieces: Sequence[tuple[Any, np.ndarray]]) -> Any:
             data = apply(update, data, own, starts=(run.first,), steps=(run.step,))
     for run, (values, slot) in zip(runs, pieces, strict=True):
         for low, high in () if run is None else _beside(values, run, len(slot)):
-            data = stored(data, [(part_of(values, low, high), slot[low:high])])
+            data = stored_pieces(data, [(part_of(values, low, high), slot[low:high])])
     return data
 
 

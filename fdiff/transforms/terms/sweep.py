@@ -21,7 +21,7 @@ from ...trace import TracedArray
 from ...user_lines import Line
 from ..activity import reached
 from ..simplify import SimplifyingTrace
-from .cuts import Cuts, joined
+from .cuts import Cuts, joined_entries
 from .frozen_values import FrozenValues
 from .linear_ops import is_linear
 from .maps import Maps
@@ -241,7 +241,7 @@ class LinearSweep:
             flat = [np.broadcast_to(a, domain).reshape(-1) for a in (rows, t.cols)]
             values = None if t.coef is None else self._flat(t.coef, domain)
             lists.append(Entries(flat[0], flat[1], values, t.source))
-        return joined(lists, type_.dtype) if len(lists) > MANY else lists
+        return joined_entries(lists, type_.dtype) if len(lists) > MANY else lists
 
     def multiplies(self, term: LinearTerm) -> bool:
         return self.cuts.multiplies(term.source)

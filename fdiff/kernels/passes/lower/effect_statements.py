@@ -49,14 +49,14 @@ def lower_effect(body: Body, effect: Effect) -> None:
     }[effect.kind](body, effect)
 
 
-def key_of(body: Body, view: View) -> Key:
+def view_key(body: Body, view: View) -> Key:
     """The key of a view's value."""
     return body.plan.keys.at(*view)
 
 
 def _value(body: Body, view: View, dtype: str = "") -> str:
     """Name of the value, converted to `dtype` where it has another."""
-    name = body.value(key_of(body, view))
+    name = body.value(view_key(body, view))
     own = body.plan.ops[view[0]].dtype
     return body.let(f"{NUMPY[dtype]}({{0}})", name) if dtype and dtype != own else name
 
@@ -68,7 +68,7 @@ def _converted(text: str, dtype: str) -> str:
 
 def _local(body: Body, effect: Effect) -> None:
     """The assignment of a value of one entry to its local."""
-    key = key_of(body, effect.values[0])
+    key = view_key(body, effect.values[0])
     local = body.plan.names[effect.node]
     body.assign(local, body.value(key, compute=effect.node))
     body.know(key, local)
@@ -84,7 +84,7 @@ def _store(body: Body, effect: Effect) -> None:
     if effect.literal:
         text = f"{NUMPY[dtype]}(0)" if effect.literal == "0" else effect.literal
     elif effect.compute:
-        text = body.value(key_of(body, effect.values[0]), compute=effect.node)
+        text = body.value(view_key(body, effect.values[0]), compute=effect.node)
     else:
         text = _value(body, effect.values[0])
         for view in effect.values[1:]:
@@ -92,7 +92,7 @@ def _store(body: Body, effect: Effect) -> None:
     picked, index = _picked(body, effect)
     body.statements.append(Statement.store((text, *picked), _access(effect, index)))
     if effect.forwards:
-        body.know(key_of(body, (effect.node, effect.index)), text)
+        body.know(view_key(body, (effect.node, effect.index)), text)
 
 
 def _picked(body: Body, effect: Effect) -> tuple[list[str], Index]:

@@ -18,7 +18,7 @@ from .component_graph import (
 from .elementwise_components import among_kept, entry_of_slice, operand
 
 
-def joined(new: Components, i: int, op: Operation) -> Ids | None:
+def joined_components(new: Components, i: int, op: Operation) -> Ids | None:
     """A concatenation: along a small axis the components of its operands, one after another.
 
     Along another axis each component joins the components of the operands.

@@ -28,7 +28,7 @@ from .elementwise_components import (
     unsliced,
 )
 from .graph_rewrite import pruned
-from .indexing_components import gathered, joined, scattered, updated
+from .indexing_components import gathered, joined_components, scattered, updated
 
 # What stands for old operation `i`: its components in row-major order, or the whole result. None:
 # there is no rule for this case, and the operation gets its operands in one piece.
@@ -46,7 +46,7 @@ RULES: dict[str, Rule] = {
     Kind.RESHAPE: reshaped,
     Kind.SLICE: sliced,
     Kind.UNSLICE: unsliced,
-    Kind.CONCATENATE: joined,
+    Kind.CONCATENATE: joined_components,
     Kind.GATHER: gathered,
     Kind.SCATTER_ADD: scattered,
     Kind.UPDATE: updated,
