@@ -36,7 +36,7 @@ import scipy.special  # noqa: F401 - imported here, not in the times
 import fdiff
 from fdiff.arraytype import type_of
 from fdiff.interpret import evaluate
-from fdiff.kernels.cuda.cuda_compiler import compile_cuda, program_of
+from fdiff.kernels.cuda.cuda_compiler import compile_cuda, program_of_graph
 from fdiff.kernels.cuda.cuda_program import CudaKernel
 from fdiff.kernels.cuda.devices import adapter, kernel_binaries
 from fdiff.kernels.cuda.devices.device import device
@@ -258,7 +258,7 @@ def suite(seconds: float) -> dict[str, object]:
     kernels: dict[CudaKernel, None] = {}
     for _, tape, _ in cases:
         graph, values = kernel_graph(tape, ("C",) * len(tape.inputs))
-        kernels |= dict.fromkeys(program_of(graph, values).kernels)
+        kernels |= dict.fromkeys(program_of_graph(graph, values).kernels)
     compile_all(kernels, capability, 0.7 * seconds)
     compiling = time.perf_counter() - begun
     with ThreadPoolExecutor(WORKERS) as pool:

@@ -7,7 +7,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure, flag, warn
-from .arrays.recorded_array import RecordedArray, Version, kind_of, new_array, tensor
+from .arrays.recorded_array import RecordedArray, Version, array_kind_of, new_array, tensor
 
 
 def Variable(  # noqa: N802 - torch's name
@@ -73,5 +73,5 @@ def Variable(  # noqa: N802 - torch's name
         data = data.detach()
         return data.requires_grad_(requires_grad) if requires_grad else data
     if isinstance(data, np.ndarray) and data.dtype.isnative and data.dtype.kind in "fc":
-        return new_array(data, kind_of(data, requires_grad), None, Version())
+        return new_array(data, array_kind_of(data, requires_grad), None, Version())
     return tensor(data, requires_grad=requires_grad)
