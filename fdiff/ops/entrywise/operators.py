@@ -60,17 +60,17 @@ def _is_python(x: object) -> bool:
 def operator_of(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
     @asks
     def operate(self: TracedArray, *others: object) -> object:
-        operands = (*others, self) if swap else (self, *others)
         home = self.home
-        listening = home.listener is not None
-        out = None if home.eager or listening else enter(ufunc, operands)
-        if out is None:
+        if listening := home.listener is not None:
             log = stack.traces[-1].listener if stack.traces else None
             if log is not None and not log.depth and not log.is_idle():
                 return log.call(operate, (self, *others), {})
-            if listening:
-                out = enter(ufunc, operands)
+        operands = (*others, self) if swap else (self, *others)
+        out = None if home.eager else enter(ufunc, operands)
         if out is None:
+            log = stack.traces[-1].listener if stack.traces and not listening else None
+            if log is not None and not log.depth and not log.is_idle():
+                return log.call(operate, (self, *others), {})
             if others and not isinstance(others[0], _NUMERIC):
                 refuse_foreign(others[0])
                 if ufunc in _EQUALITY and not self.weak and isinstance(others[0], _UNEQUAL):
