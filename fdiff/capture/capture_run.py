@@ -79,7 +79,7 @@ class Capture:
 
     def __init__(
         self,
-        handle: Callable[[np.ndarray], object],
+        handle: Callable[[object], object],
         answers: Answers = itself,
         settle: Answers = itself,
         plainly: Answers = plain,
@@ -230,14 +230,14 @@ class Capture:
 
     def _numbered(self, array: object, where: Where) -> int:
         """The number of one more captured array."""
-        self._places.arrays.append(array)  # type: ignore[arg-type] - of another library, it may be
+        self._places.arrays.append(array)
         self._places.named.append(where)
         return len(self._places.arrays) - 1
 
     def wrap_device_array(self, array: object, where: Where) -> Pair:
         """The traced array that stands for an array of another library, on a GPU."""
         node = ArrayOnDevice(self._numbered(array, where), array)
-        return self._handle(array), node  # type: ignore[arg-type] - likewise
+        return self._handle(array), node
 
     def wrap_traced(self, value: object) -> Pair:
         """A value of an enclosing trace as it is: the program holds for this run alone."""
@@ -355,7 +355,7 @@ class Capture:
 
     # ------------------------------------------------------------------------------------ writes
 
-    def array(self, number: int) -> tuple[np.ndarray, str]:
+    def array(self, number: int) -> tuple[object, str]:
         """A captured array, and how the user would name it."""
         return self._places.arrays[number], label(self._places.named[number])
 

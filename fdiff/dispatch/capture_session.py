@@ -80,9 +80,8 @@ class CaptureSession:
         """A private copy of `f`, whose reads are watched."""
         part = len(self.parts)
 
-        def handle(array: np.ndarray) -> TracedArray:
-            on_host = isinstance(array, np.ndarray)  # pyright: ignore[reportUnnecessaryIsInstance] - or an array of another library, on a GPU
-            there = array if on_host else self._viewed(array)
+        def handle(array: object) -> TracedArray:
+            there = array if isinstance(array, np.ndarray) else self._viewed(array)
             traced = self.trace.capture(there)
             self.captured.append((part, len(capture.arrays) - 1, traced))
             return traced
@@ -188,7 +187,7 @@ class CaptureSession:
     def _store(self, capture: Capture, number: int, handle: TracedArray) -> None:
         """Write to a captured array what the run stored in it; the tape reads its old entries."""
         array, place = capture.array(number)
-        if not isinstance(array, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
+        if not isinstance(array, np.ndarray):
             fact = f"`f` writes to the array `{place}`, which lies on a GPU."
             raise self.trace.fail(fact, "Return what it writes.")
         capture.filled(number, handle)

@@ -136,7 +136,7 @@ class Program:
         they have to be checked here (`sure`).
         """
         leaves, key = _key(args, kwargs)
-        candidates: Sequence[Variant] = self.variants.get(key, ())
+        candidates = self.variants.get(key) or []
         stability = self.stability.get(key) if self.stability else None
         if stability is not None and self.eager and candidates and stability.unstable():
             begin = perf_counter()
@@ -156,11 +156,11 @@ class Program:
                 arrays = FoundInputs(arrays, variant.conditions.after(f))
             if not variant.conditional:
                 return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
-            if self._taken(candidates, variant, arrays, sure=sure):  # type: ignore[arg-type] - a list if it has a variant
+            if self._taken(candidates, variant, arrays, sure=sure):  # type: ignore[arg-type] - as below
                 if stability is not None:
                     stability.hit()
                     if not self.steady and stability.switched():
-                        self._merge(candidates, f, stability, at_once=True)  # type: ignore[arg-type] - as above
+                        self._merge(candidates, f, stability, at_once=True)
                 return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
         self.steady = False
         branches = any(v.conditions.guards > FEW or v.traced.rolled for v in candidates)

@@ -119,10 +119,12 @@ class Conditions(NamedTuple):
 
     def refresh(self, f: Callable[..., object]) -> list[np.ndarray] | None:
         """The captured arrays as they are now; None if anything else read has changed."""
-        parts = [reads.refresh(g if k else f) for k, (g, reads) in enumerate(self.inner)]
-        if any(part is None for part in parts):
-            return None
-        return [parts[p][j] for p, j in self.order]  # type: ignore[index] - none is None here
+        parts: list[Sequence[np.ndarray]] = []
+        for k, (g, reads) in enumerate(self.inner):
+            if (part := reads.refresh(g if k else f)) is None:
+                return None
+            parts.append(part)
+        return [parts[p][j] for p, j in self.order]
 
     def after(self, f: Callable[..., object]) -> After | None:
         """The function that writes the values of `written` after a call of `f`."""

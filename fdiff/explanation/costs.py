@@ -29,6 +29,7 @@ from ..transforms.pipeline import VALUE, derive, within_budget
 from .report import Cost
 
 if TYPE_CHECKING:
+    from ..functional.annotations import Places
     from ..kernels import KernelForecast, TapeCosts
     from ..transforms.terms.structures import SparseTape
 
@@ -66,19 +67,19 @@ def _rows(what: str, find: Callable[[], list[Cost]]) -> list[Cost]:
         return [Cost(what, "", refused=fact.partition(": ")[2] or fact)]
 
 
-def _gradient(f: Function, traced: Traced, argnums: Argnums, compiler: str) -> list[Cost]:
-    plan = _plan(grad(f, argnums, device=traced.device), traced)  # type: ignore[arg-type] - argnums are not None here
+def _gradient(f: Function, traced: Traced, argnums: Places, compiler: str) -> list[Cost]:
+    plan = _plan(grad(f, argnums, device=traced.device), traced)
     step = plan.only_step()
     assert step is not None, "a gradient is one step"
     return [cost_of("gradient", "reverse", [(step.tape, 1)], traced.device, compiler, picked=True)]
 
 
 def _jacobian(
-    f: Function, traced: Traced, arrays: Arrays, argnums: Argnums, compiler: str
+    f: Function, traced: Traced, arrays: Arrays, argnums: Places, compiler: str
 ) -> list[Cost]:
     """The rows of both modes, and of terms where a call takes them."""
     plans = {
-        mode: _blocks(jacobian(f, argnums=argnums, mode=mode, device=traced.device), traced)  # type: ignore[call-overload] - likewise
+        mode: _blocks(jacobian(f, argnums=argnums, mode=mode, device=traced.device), traced)
         for mode in ("auto", "forward", "reverse")
     }
     auto = plans["auto"]
@@ -86,10 +87,10 @@ def _jacobian(
 
 
 def _hessian(
-    f: Function, traced: Traced, arrays: Arrays, argnums: Argnums, compiler: str
+    f: Function, traced: Traced, arrays: Arrays, argnums: Places, compiler: str
 ) -> list[Cost]:
     """The rows of the Hessian: the Jacobian of the gradient, forward over reverse."""
-    plan = _blocks(hessian(f, argnums=argnums, device=traced.device), traced)  # type: ignore[call-overload] - likewise
+    plan = _blocks(hessian(f, argnums=argnums, device=traced.device), traced)
     return _ways("Hessian", plan, [plan], arrays, compiler)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, StructureError, UnsupportedError, failure
-from ..functional.call.prepared import Prepared
+from ..functional.call.prepared import AnyPrepared
 from ..functional.operators.jacobians import jacobian
 from ..functional.operators.sparse_plans import SparsePlan
 
@@ -73,9 +73,7 @@ class SparseEvaluation(Evaluation):
     been several structures.
     """
 
-    def __init__(
-        self, derivative: Prepared[..., Any], example: tuple[np.ndarray, ...], call: str
-    ) -> None:
+    def __init__(self, derivative: AnyPrepared, example: tuple[np.ndarray, ...], call: str) -> None:
         super().__init__(derivative.data)
         self._derivative, self._program, self._call = derivative, derivative.data.program, call
         for prepared in (derivative.data, derivative):
@@ -135,7 +133,7 @@ class SparseEvaluation(Evaluation):
         return array
 
 
-def compile_or_call(prepared: Prepared[..., Any], *point: object) -> None:
+def compile_or_call(prepared: AnyPrepared, *point: object) -> None:
     """Trace a function now, and compile it if it has a kernel."""
     try:
         prepared.compile(*point)
@@ -148,7 +146,7 @@ def sparse_jacobian(
     entries: int,
     *point: object,
     format: str,  # noqa: A002 - as SciPy says
-) -> Prepared[..., Any] | None:
+) -> AnyPrepared | None:
     """The Jacobian as a sparse array; None without structure, or with a tenth of its `entries`."""
     prepared: Any = jacobian(f, sparse=format)
     with suppress(StructureError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ..tracebacks import public_class
 from ..user_lines import printable
@@ -76,6 +76,17 @@ def _text_of(time: str) -> property:
     return property(lambda self: time_text(getattr(self, time)), doc=f"`{time}` with its unit.")
 
 
+class Totals(Protocol):
+    """What averages are taken of."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def cpu_time_total(self) -> float: ...
+    @property
+    def device_time_total(self) -> float: ...
+
+
 class Times:
     """Averages and texts of times; a class with this has the totals and `count`.
 
@@ -83,20 +94,15 @@ class Times:
     is 0 for every event.
     """
 
-    count: int
-    cpu_time_total: float
-    self_cpu_time_total: float
-    device_time_total: float
-    self_device_time_total: float
     device_memory_usage = self_device_memory_usage = 0
 
     @property
-    def cpu_time(self) -> float:
+    def cpu_time(self: Totals) -> float:
         """Microseconds of the CPU for one event."""
         return self.cpu_time_total / self.count if self.count else 0.0
 
     @property
-    def device_time(self) -> float:
+    def device_time(self: Totals) -> float:
         """Microseconds of the device for one event."""
         return self.device_time_total / self.count if self.count else 0.0
 
@@ -181,12 +187,12 @@ class FunctionEvent(Times):
         return self.name
 
     @property
-    def cpu_time_total(self) -> float:  # type: ignore[override] - computed
+    def cpu_time_total(self) -> float:
         """Microseconds from its begin to its end."""
         return self.time_range.elapsed_us()
 
     @property
-    def self_cpu_time_total(self) -> float:  # type: ignore[override] - computed
+    def self_cpu_time_total(self) -> float:
         """Microseconds from its begin to its end, without the events inside."""
         inside = sum(child.cpu_time_total for child in self.cpu_children)
         return max(self.cpu_time_total - inside, 0.0)
@@ -197,12 +203,12 @@ class FunctionEvent(Times):
         return sum(event.self_cpu_memory_usage for event in self._with_all_inside())
 
     @property
-    def self_device_time_total(self) -> float:  # type: ignore[override] - computed
+    def self_device_time_total(self) -> float:
         """Microseconds of the kernels that it launched."""
         return sum(kernel.duration for kernel in self.kernels)
 
     @property
-    def device_time_total(self) -> float:  # type: ignore[override] - computed
+    def device_time_total(self) -> float:
         """Microseconds of the kernels that it and the events inside launched."""
         return sum(event.self_device_time_total for event in self._with_all_inside())
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
-from ..device_arrays import CPU
+from ..device_arrays import CPU, DeviceArray
 from ..errors import InputError, failure
 from ..foreign_errors import environment_value
 from ..process.forking import imported
@@ -56,7 +56,7 @@ class Recording(NamedTuple):
     """
 
     tape: Tape
-    extra: tuple[np.ndarray | TracedArray, ...]
+    extra: tuple[np.ndarray | DeviceArray | TracedArray, ...]
     pinned: tuple[int, ...]
     scalars: tuple[bool, ...]
     session: Session | None = None

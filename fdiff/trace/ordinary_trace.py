@@ -35,7 +35,7 @@ class Trace(Recorder):
 
     def __init__(self, call: str, *, lines: bool = True, builder: Builder | None = None) -> None:
         super().__init__(call, lines=lines, builder=builder)
-        self.extra: list[np.ndarray | TracedArray] = []
+        self.extra: list[np.ndarray | DeviceArray | TracedArray] = []
         self._enclosing: dict[tuple[int, int], int] = {}
         # By which frame of which thread it was entered, and where it stands in which stack.
         self._entered: list[tuple[FrameType, int, list[Recorder], int]] = []
@@ -94,7 +94,7 @@ class Trace(Recorder):
 
     def capture(self, array: np.ndarray | DeviceArray) -> TracedArray:
         """The input that stands for a captured array."""
-        self.extra.append(array)  # type: ignore[arg-type] - it stands among the arrays
+        self.extra.append(array)
         type_ = ArrayType(array.shape, array.dtype.newbyteorder("="))
         traced = self.input(type_)
         # What lies on a device is copied to the host where Python asks for values.

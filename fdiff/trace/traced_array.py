@@ -46,10 +46,11 @@ class TracedArray(Handle):
         def __getitem__(self, key: object) -> TracedArray: ...
         def __setitem__(self, key: object, value: object) -> None: ...
         def _operate(self, other: object, /) -> TracedArray: ...
-        def __neg__(self) -> TracedArray: ...
-        def astype(self, dtype: np.dtype, *, copy: bool = True) -> TracedArray: ...
+        def _apply(self, *args: object, **options: object) -> TracedArray: ...
 
-        __add__ = __radd__ = __mul__ = __rmul__ = __and__ = _operate
+        astype = copy = reshape = __neg__ = __abs__ = __invert__ = _apply
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = _operate
+        __truediv__ = __pow__ = __and__ = __or__ = __lt__ = __le__ = __gt__ = __ge__ = _operate
 
     def __init__(
         self,
@@ -112,8 +113,7 @@ class TracedArray(Handle):
     def __iter__(self) -> Iterator[TracedArray]:
         if not self.type.shape:
             raise TypeError("iteration over a 0-d array")
-        getitem: Callable[[TracedArray, int], TracedArray] = getattr(type(self), "__getitem__")  # noqa: B009 - `ops/shapes/indexing.py` sets it
-        return (getitem(self, i) for i in range(self.type.shape[0]))
+        return (self[i] for i in range(self.type.shape[0]))
 
     def _shown(self) -> object:
         """The value at the arguments at hand, to be printed; None where it is not known.

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from types import CellType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-import fdiff.intact_numpy as np
-
 from ..data import Content, is_table
 from ..dependency_nodes import Attributes, Identical, MappingItems, attribute
 from ..proxies.container_proxies import DictProxy
@@ -78,7 +76,7 @@ class Places:
         self.copies: list[ContainerCopy] = []
         self.items: list[DictProxy] = []
         self.lists: list[ListProxy] = []
-        self.arrays: list[np.ndarray] = []  # captured arrays, in the order of their handles
+        self.arrays: list[object] = []  # captured arrays, in the order of their handles
         self.named: list[Where] = []  # and their names
         self.data: list[tuple[object, Content, Where]] = []  # tables and the like, without proxies
         # What cannot be compared, without proxies.

@@ -123,7 +123,7 @@ class ResultTemplate:
             mine, build = _node(value)
             if below is None or type(out) is not type(value) or len(below) != len(mine):
                 raise NoFastPathError
-            if isinstance(out, dict) and tuple(out) != tuple(value):  # type: ignore[arg-type] - of one class
+            if isinstance(out, dict) and isinstance(value, dict) and tuple(out) != tuple(value):
                 raise NoFastPathError
             for child, (place, inner) in zip(mine, below, strict=True):
                 self._write(child, place, inner)
@@ -144,7 +144,8 @@ def _node(value: object) -> tuple[Sequence[object], ResultStep]:
         raise NoFastPathError
     if is_dataclass(value):
         again = kind(**dict(zip(names, children, strict=True)))  # type: ignore[arg-type] - names of fields
-        if any(a is not b for a, b in zip(node_parts(again)[1], children, strict=True)):  # type: ignore[index] - a node too
+        anew = node_parts(again)
+        if anew is None or any(a is not b for a, b in zip(anew[1], children, strict=True)):
             raise NoFastPathError  # it makes something else of what it is given
     elif not isinstance(value, tuple):
         raise NoFastPathError

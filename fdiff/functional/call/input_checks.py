@@ -205,8 +205,8 @@ def _leaves(v: object, spec: Spec, like: str, call: str) -> list[object]:
             return [entry]
     elif (parts := node_parts(v)) is not None and flatten(v)[1].kind is spec.kind:
         keys, children = parts
-        if spec.kind is dict and set(keys) == set(spec.keys):
-            keys, children = spec.keys, [v[k] for k in spec.keys]  # type: ignore[index] - its class was looked at
+        if spec.kind is dict and isinstance(v, dict) and set(keys) == set(spec.keys):
+            keys, children = spec.keys, [v[k] for k in spec.keys]
         if keys == spec.keys and len(children) == len(spec.children):
             pairs = zip(children, spec.children, strict=True)
             return [x for child, below in pairs for x in _leaves(child, below, like, call)]

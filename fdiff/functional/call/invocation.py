@@ -19,7 +19,7 @@ from ...tracebacks import trim
 from ..options import check_callable
 from .late_operators import of_partitions
 from .operator_call import Operator, OperatorCall
-from .prepared import Origin, Prepared
+from .prepared import AnyPrepared, Origin, Prepared
 from .stages import answer
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def immediate_call(
     return result
 
 
-def prepared_operator(operator: Operator, f: Function, argnums: Argnums) -> Prepared[..., Any]:
+def prepared_operator(operator: Operator, f: Function, argnums: Argnums) -> AnyPrepared:
     """The prepared function of an operator whose calls take the arguments of `f`."""
     program = operator.program(f, argnums)
     return prepared_function(program, f, no_vectors, operator.origin(argnums))
@@ -74,7 +74,7 @@ def prepared_function(
     *,
     arrange: Callable[..., Arguments] | None = None,
     out: bool = True,
-) -> Prepared[..., Any]:
+) -> AnyPrepared:
     """The function that an operator returns, named after `f`.
 
     `origin` makes it again in another process. `split` separates its positional arguments into
@@ -106,7 +106,7 @@ def prepared_function(
         else:
             return result
 
-    prepared: Prepared[..., Any] = Prepared(prepared_call)
+    prepared: AnyPrepared = Prepared(prepared_call)
     try:
         update_wrapper(prepared, f, ("__module__", "__name__", "__qualname__"), ())
     except not_foreign(AttributeError, TypeError):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, overload
 
 import fdiff.intact_numpy as np
 
@@ -52,7 +52,7 @@ class Origin(NamedTuple):
     operator: Callable[..., object]
     options: dict[str, object]
 
-    def again(self, f: Function) -> Prepared[..., Any]:
+    def again(self, f: Function) -> AnyPrepared:
         """Prepare another function `f` for the same operator and options."""
         return self.operator(f, **self.options)  # type: ignore[return-value] - operators return nothing else
 
@@ -78,7 +78,7 @@ class FunctionOfPartial:
 
     __slots__ = ("prepared",)
 
-    def __init__(self, prepared: Prepared[..., Any]) -> None:
+    def __init__(self, prepared: AnyPrepared) -> None:
         self.prepared = prepared
 
     def __call__(self, *args: object, **kwargs: object) -> object:
@@ -119,7 +119,7 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
         return self if owner is None else MethodType(self, owner)
 
     @hiding
-    def __getattr__(self, name: str) -> Prepared[..., Any]:
+    def __getattr__(self, name: str) -> AnyPrepared:
         """The parts of a sparse derivative, which are functions of the same arguments."""
         options = self.origin.options if name in _PARTS and "origin" in vars(self) else {}
         if not options.get("sparse") or "part" in options:
@@ -140,7 +140,7 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
     def __copy__(self) -> Prepared[P, R]:
         return self
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Prepared[..., Any]:
+    def __deepcopy__(self, memo: dict[int, object]) -> AnyPrepared:
         return self.origin.again(deepcopy(self.__wrapped__, memo))
 
     def __reduce__(self) -> str | tuple[object, ...]:
@@ -211,11 +211,13 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
         variant.plan.call(arrays, vectors, partial(_compiled, call))
 
 
+AnyPrepared: TypeAlias = "Prepared[..., Any]"  # of some function of the user
+
 if TYPE_CHECKING:
     # What operators give, for type checkers: what comes out has the type of the point in the call,
     # also where the function is written without types. Numbers become NumPy's.
 
-    class Gradient(Prepared[..., Any], Generic[P]):
+    class Gradient(AnyPrepared, Generic[P]):
         """``grad(f)``, ``hessian_diagonal(f)``."""
 
         @overload
@@ -226,7 +228,7 @@ if TYPE_CHECKING:
         def __call__(self, x: X, /, *args: P.args, **kwargs: P.kwargs) -> X: ...
         def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...
 
-    class ValueAndGradient(Prepared[..., Any], Generic[P, R]):
+    class ValueAndGradient(AnyPrepared, Generic[P, R]):
         """``value_and_grad(f)``."""
 
         @overload
@@ -239,7 +241,7 @@ if TYPE_CHECKING:
         def __call__(self, x: X, /, *args: P.args, **kwargs: P.kwargs) -> tuple[R, X]: ...
         def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...
 
-    class Blocks(Prepared[..., Any], Generic[P]):
+    class Blocks(AnyPrepared, Generic[P]):
         """``jacobian(f)``, ``hessian(f)``, ``vmap(f)``: one array for one array."""
 
         @overload
@@ -248,21 +250,21 @@ if TYPE_CHECKING:
         def __call__(self, x: object, /, *args: P.args, **kwargs: P.kwargs) -> Any: ...
         def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...
 
-    class Vjp(Prepared[..., Any], Generic[P, R]):
+    class Vjp(AnyPrepared, Generic[P, R]):
         """``vjp(f)``: outputs, and what is built like the point."""
 
         def __call__(
             self, x: X, v: object = ..., /, *args: P.args, **kwargs: P.kwargs
         ) -> tuple[R, X]: ...
 
-    class Jvp(Prepared[..., Any], Generic[P, R]):
+    class Jvp(AnyPrepared, Generic[P, R]):
         """``jvp(f)``: outputs, and what is built like them."""
 
         def __call__(
             self, x: object, v: object = ..., /, *args: P.args, **kwargs: P.kwargs
         ) -> tuple[R, R]: ...
 
-    class Hvp(Prepared[..., Any], Generic[P]):
+    class Hvp(AnyPrepared, Generic[P]):
         """``hvp(f)``, ``vhp(f)``."""
 
         def __call__(self, x: X, v: object = ..., /, *args: P.args, **kwargs: P.kwargs) -> X: ...
@@ -336,12 +338,12 @@ def _tier_lines(program: Program) -> Iterator[str]:
                 yield f"{types}: {step.runner.state()}"
 
 
-def _arrived(origin: Origin, f: Function, _: None) -> Prepared[..., Any]:
+def _arrived(origin: Origin, f: Function, _: None) -> AnyPrepared:
     """A prepared function that was sent with what its code lacks, in this order."""
     return origin.again(f)
 
 
-def _is_global(prepared: Prepared[..., Any], *, sent_whole: bool) -> bool:
+def _is_global(prepared: AnyPrepared, *, sent_whole: bool) -> bool:
     """Whether another process finds the function by its module and name.
 
     One that is made in ``__main__`` is found there by `multiprocessing`, which runs the script

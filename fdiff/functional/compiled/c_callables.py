@@ -21,7 +21,7 @@ from ...kernels import CParameter, CStatus
 from ...process.forking import no_fork
 from ...tracebacks import public, trim
 from ...tree import flatten
-from ..call.prepared import Prepared
+from ..call.prepared import AnyPrepared
 from .c_calls_from_python import function_type
 from .c_declarations import Results, declare, plain_type, scipy_signature
 from .call_layouts import Example, call_example, called_function, check_examples
@@ -43,7 +43,7 @@ class CFunction:
         Its declaration in C.
     """
 
-    def __init__(self, prepared: Prepared[..., Any], example: Example, misses: str) -> None:
+    def __init__(self, prepared: AnyPrepared, example: Example, misses: str) -> None:
         self._name = called(prepared.__fdiff__, prepared.__wrapped__)
         self._error: BaseException | None = None
         watched = misses == "python"
@@ -234,7 +234,7 @@ def _leaf(array: np.ndarray, like: object) -> object:
 
 
 def c_function(
-    prepared: Prepared[..., Any], args: tuple[object, ...], named: dict[str, object], misses: str
+    prepared: AnyPrepared, args: tuple[object, ...], named: dict[str, object], misses: str
 ) -> CFunction:
     """The C function for calls like this example."""
     target = called_function(prepared)

@@ -16,7 +16,7 @@ from ...foreign_errors import not_foreign
 from ...kernels import CallLayout, CParameter, CSignature, Number
 from ...trace.handler_arguments import shape_of
 from ...tree import Spec, paths
-from ..call.prepared import Prepared
+from ..call.prepared import AnyPrepared
 from .call_layouts import Example
 
 _C_TYPES = {"f8": "double", "f4": "float", "b1": "bool"}
@@ -90,7 +90,7 @@ class Declaration(NamedTuple):
 
 
 def declare(
-    prepared: Prepared[..., Any],
+    prepared: AnyPrepared,
     layout: CallLayout,
     example: Example,
     results: Results,
@@ -139,7 +139,7 @@ class _Names:
         return name
 
 
-def _leaf_names(prepared: Prepared[..., Any], layout: CallLayout, spec: Spec) -> Iterator[str]:
+def _leaf_names(prepared: AnyPrepared, layout: CallLayout, spec: Spec) -> Iterator[str]:
     """The names of the leaves of the arguments: parameters, and where in them a leaf is."""
     positional = len(layout.arguments) - len(layout.names)
     try:

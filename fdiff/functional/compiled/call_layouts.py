@@ -23,7 +23,7 @@ from ...foreign_errors import not_foreign
 from ...kernels import CallLayout, Number, Result
 from ...tree import Spec, flatten, map_leaves, node_parts, unflatten
 from ..call.invocation import no_vectors
-from ..call.prepared import Prepared
+from ..call.prepared import AnyPrepared
 
 TAKES = "Pass arrays, numbers, and tuples of these."
 GIVES = "Return arrays, numbers, None, and tuples of these."
@@ -43,7 +43,7 @@ class CalledFunction(NamedTuple):
     split: Split
 
 
-def called_function(prepared: Prepared[..., Any]) -> CalledFunction:
+def called_function(prepared: AnyPrepared) -> CalledFunction:
     """The record of a prepared function; an error if it runs on a GPU."""
     operator, f = prepared.__fdiff__, prepared.__wrapped__
     name, device = called(operator, f), prepared.program.device
@@ -74,7 +74,7 @@ class Example(NamedTuple):
 
 
 def check_examples(
-    prepared: Prepared[..., Any], args: tuple[object, ...], kwargs: dict[str, object], call: str
+    prepared: AnyPrepared, args: tuple[object, ...], kwargs: dict[str, object], call: str
 ) -> None:
     """Refuse examples that are not arguments of the function."""
     own, _ = prepared.split(args)

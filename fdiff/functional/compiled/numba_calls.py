@@ -22,7 +22,7 @@ from ...errors import InputError, UnsupportedError, failure
 from ...process import anomaly_watch
 from ...tracebacks import trim
 from ..call.operator_call import OperatorCall
-from ..call.prepared import Prepared
+from ..call.prepared import AnyPrepared
 from ..call.stages import answer
 from .call_layouts import (
     CalledFunction,
@@ -226,7 +226,7 @@ class NumbaCallee:
     function.
     """
 
-    def __init__(self, prepared: Prepared[..., Any], misses: str) -> None:
+    def __init__(self, prepared: AnyPrepared, misses: str) -> None:
         self._prepared = prepared
         self._target = called_function(prepared)
         self.name = self._target.name

@@ -9,7 +9,7 @@ when `njit` is first called or Numba first asks.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Generic
 
 from ... import kernels
 from ...errors import InputError, choice, failure
@@ -18,7 +18,7 @@ from ...process.forking import no_fork
 from ...tracebacks import public
 from ..annotations import P, R
 from ..call.late_operators import of_partitions
-from ..call.prepared import Origin, Prepared, example_arguments
+from ..call.prepared import AnyPrepared, Origin, Prepared, example_arguments
 
 if TYPE_CHECKING:
     from .numba_calls import NumbaCallee
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MISSES = ("python", "raise")
 
 
-def _callee(prepared: Prepared[..., Any], misses: str) -> NumbaCallee:
+def _callee(prepared: AnyPrepared, misses: str) -> NumbaCallee:
     """The callee behind a function's type; imported here, because few programs need it."""
     with no_fork:
         from .numba_calls import NumbaCallee  # noqa: PLC0415 - as said
@@ -79,7 +79,7 @@ def _again(prepared: Prepared[P, R], misses: str) -> NumbaFunction[P, R]:
     return function
 
 
-def _type_of(prepared: Prepared[..., Any]) -> object:
+def _type_of(prepared: AnyPrepared) -> object:
     """Asked by Numba where it finds a prepared function in code that it compiles."""
     numba_type = vars(prepared).get("_numba_type")
     if numba_type is None:

@@ -76,7 +76,7 @@ def map(f: Callable[[Any], A], xs: Any, *, batch_size: int | None = None) -> A: 
         return vmap(f)(xs)
     whole = rows.length // size * size
     leaves = [traced(resolve(x)) for x in rows.leaves]
-    pieces = [x[:whole].reshape((-1, size, *x.shape[1:])) for x in leaves]  # type: ignore[index] - `fdiff.ops` enters the methods
+    pieces = [x[:whole].reshape((-1, size, *x.shape[1:])) for x in leaves]
     results = scan(lambda _, x: (None, vmap(f)(x)), None, unflatten(rows.spec, pieces))[1]
     parts, spec = flatten(results)
     flat: list[Any] = [np.reshape(x, (whole, *np.shape(x)[2:])) for x in parts]  # type: ignore[arg-type] - arrays

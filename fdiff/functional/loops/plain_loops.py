@@ -111,7 +111,7 @@ def _type(leaf: object) -> ArrayType:
 
 def _own(leaf: object) -> object:
     """A leaf that the body may store into."""
-    return leaf.copy() if isinstance(leaf, (np.ndarray, TracedArray)) and leaf.ndim else leaf  # type: ignore[union-attr] - `fdiff.ops` enters the method
+    return leaf.copy() if isinstance(leaf, (np.ndarray, TracedArray)) and leaf.ndim else leaf
 
 
 def _converted(leaf: object, type_: ArrayType) -> object:

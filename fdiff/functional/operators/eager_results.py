@@ -20,7 +20,8 @@ from ...trace.eager.eager_trace import EagerTrace
 from ...transforms.eager.eager_derivatives import enter_gradient, pull_values, push_values
 from .block_results import DenseBlocks, mirrored
 
-Seeded = Callable[[np.ndarray], list[Any]]  # seeds with a leading axis to derivatives with one
+Derivatives = Sequence[np.ndarray | None]  # None: no dependence
+Seeded = Callable[[np.ndarray], Derivatives]  # along seeds with a leading axis, with one
 
 
 def output_values(traced: Traced, arrays: Arrays, count: int | None = None) -> list[np.ndarray]:
@@ -91,10 +92,10 @@ def _tangents(traced: Traced, arrays: Arrays) -> dict[int, Any]:
     return dict(zip(_inputs(traced), vectors, strict=True))
 
 
-def _settled(values: Sequence[object], types: Sequence[ArrayType]) -> list[np.ndarray]:
+def _settled(values: Derivatives, types: Sequence[ArrayType]) -> list[np.ndarray]:
     """Derivatives as arrays of these types that nobody else holds; zeros where there is none."""
     return [
-        np.zeros(t.shape, t.dtype) if x is None else np.array(np.broadcast_to(x, t.shape), t.dtype)  # type: ignore[call-overload,arg-type] - derivatives are arrays or numbers
+        np.zeros(t.shape, t.dtype) if x is None else np.array(np.broadcast_to(x, t.shape), t.dtype)
         for x, t in zip(values, types, strict=True)
     ]
 
@@ -104,7 +105,7 @@ def _columns(traced: Traced, asked: DenseBlocks, outs: Sequence[int | None]) -> 
     columns_of: list[list[np.ndarray]] = []
     for node, inn in zip(_inputs(traced), asked.ins, strict=True):
 
-        def push(dots: np.ndarray, node: int = node) -> list[Any]:
+        def push(dots: np.ndarray, node: int = node) -> Derivatives:
             return push_values(_trace(traced), {node: dots}, outs, len(dots))
 
         columns = zip(_seeded(traced, asked, inn, push, asked.outs), asked.outs, strict=True)
@@ -123,7 +124,7 @@ def _rows(traced: Traced, asked: DenseBlocks) -> list[np.ndarray]:
             blocks += [np.zeros(t.shape, t.dtype) for t in types]
             continue
 
-        def pull(bars: np.ndarray, node: int = traced.tape.outputs[o]) -> list[Any]:
+        def pull(bars: np.ndarray, node: int = traced.tape.outputs[o]) -> Derivatives:
             return pull_values(_trace(traced), {node: bars}, _inputs(traced), len(bars))
 
         rows = _seeded(traced, asked, out, pull, asked.ins)

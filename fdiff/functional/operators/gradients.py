@@ -17,7 +17,7 @@ from ..annotations import AtPoint, GradientKeywords, P, Places, R
 from ..call.invocation import prepared_operator
 from ..call.late_operators import late, step_of
 from ..call.operator_call import Operator
-from ..call.prepared import Prepared
+from ..call.prepared import AnyPrepared, Prepared
 from ..call.results import deliver, gradients, results
 from ..options import check_argnums, check_callable, check_device
 from .complex_rules import check_choice, check_complex
@@ -105,7 +105,7 @@ def _prepare(
     has_aux: object,
     complex_inputs: object,
     device: object,
-) -> Prepared[..., Any]:
+) -> AnyPrepared:
     """Check the settings of `grad` or `value_and_grad`, and make the prepared function."""
     name = function.__name__
     check_callable(f, name)

@@ -18,7 +18,7 @@ from ..call.input_checks import check_columns, check_outputs, check_strict
 from ..call.invocation import immediate_call, prepared_operator
 from ..call.late_operators import late
 from ..call.operator_call import Operator
-from ..call.prepared import Prepared
+from ..call.prepared import AnyPrepared, Prepared
 from ..options import (
     LEFT_OUT,
     check_argnums,
@@ -255,7 +255,7 @@ def _prepare(
     chunk_size: object,
     complex_inputs: object,
     device: object,
-) -> Prepared[..., Any]:
+) -> AnyPrepared:
     """Check the settings of `jacrev` or `jacfwd`, and make the prepared function."""
     name = function.__name__
     check_callable(f, name)

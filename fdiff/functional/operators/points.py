@@ -19,6 +19,7 @@ from ...trace.handler_arguments import resolve
 from ...tree import flatten, unflatten
 from ...user_lines import user_line, within_scipy
 
+_INTEGERS = (np.ndarray, np.integer, TracedArray)  # that have a dtype
 # What most points are: nothing to convert.
 _LEAVES = (np.ndarray, float, complex, TracedArray, DeviceArray)
 
@@ -92,7 +93,7 @@ def _floating(arg: object, program: Program, f: Function) -> object:
 
 def _of_integers(leaf: Any) -> bool:
     """Whether a leaf is an int, Python's or NumPy's, or an array of ints on this machine."""
-    if isinstance(leaf, (np.ndarray, np.integer, TracedArray)):
+    if isinstance(leaf, _INTEGERS):
         return leaf.dtype.kind in "iu"
     return type(leaf) is int
 
@@ -116,8 +117,8 @@ def refuse_integers(args: tuple[object, ...], name: str, f: Function) -> None:
     """Refuse integers of NumPy in a call of `name` that names the point at once, as torch does."""
     one_array = len(args) == 1 and args[0].__class__ is np.ndarray
     for leaf in args if one_array else flatten(args)[0]:
-        if _of_integers(leaf) and type(leaf) is not int and not within_scipy():
-            dtype, how = leaf.dtype, "with x.astype(float)" if np.ndim(leaf) else ": float(x)"  # type: ignore[attr-defined] - an array or a scalar
+        if isinstance(leaf, _INTEGERS) and _of_integers(leaf) and not within_scipy():
+            dtype, how = leaf.dtype, "with x.astype(float)" if leaf.ndim else ": float(x)"
             fact = f"only floating-point inputs can be differentiated, not {dtype}."
             way = f"Convert it {how}.".replace(" :", ":")
             raise failure(DtypeError, called(name, f), fact, way)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from ... import kernels
 from ...capture.dependencies import retained_data
@@ -32,14 +32,14 @@ from ..annotations import P, R, T
 from ..call.device_calls import tracing_for
 from ..call.invocation import prepared_operator
 from ..call.operator_call import Operator
-from ..call.prepared import Prepared, example_arguments
+from ..call.prepared import AnyPrepared, Prepared, example_arguments
 from ..call.results import ValuePlan
 from ..options import check_callable, check_device
 
 if TYPE_CHECKING:
     from ...kernels import CacheInfo
 
-F = TypeVar("F", bound="Prepared[..., Any]")
+F = TypeVar("F", bound="AnyPrepared")
 # The tapes of parts that have kernels: a loop may stand beside what has none.
 tapes_with_kernels = late("tiers.tape_parts", "fdiff.dispatch", "tapes_with_kernels")
 

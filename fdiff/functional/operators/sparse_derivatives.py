@@ -15,7 +15,7 @@ from ...errors import InputError, called, choice, failure, flag, shown
 from ...tree import flatten
 from ..call.invocation import Arguments, immediate_call, no_vectors, prepared_function
 from ..call.operator_call import Check, Operator
-from ..call.prepared import Origin, Prepared
+from ..call.prepared import AnyPrepared, Origin
 from ..options import LEFT_OUT, check_argnums, check_callable, check_device, check_mode
 from .complex_rules import check_choice
 from .dense_plans import check_hessian
@@ -67,7 +67,7 @@ class SparseOperator(Operator):
         super().__init__(derivative, settings, plan, check)
         self.part = part
 
-    def prepared(self, f: Function, argnums: Argnums) -> Prepared[..., Any]:
+    def prepared(self, f: Function, argnums: Argnums) -> AnyPrepared:
         """The prepared function, or the prepared function of the part."""
         origin = self.origin(argnums)
         if self.part != "array":
@@ -206,12 +206,12 @@ def _hessian_operator(
 
 def part_of(
     f: Function, *, derivative: Callable[..., Any], part: str, **settings: object
-) -> Prepared[..., Any]:
+) -> AnyPrepared:
     """A part of a prepared sparse function, made again in another process."""
     return getattr(derivative(f, **settings), part)
 
 
-def prepared_part(prepared: Prepared[..., Any], name: str) -> Prepared[..., Any]:
+def prepared_part(prepared: AnyPrepared, name: str) -> AnyPrepared:
     """The part `name` of a prepared function: what gives its pattern, coordinates or values."""
     origin, f = prepared.origin, prepared.__wrapped__
     options = dict(origin.options)

@@ -119,10 +119,10 @@ def _holds(structure: SparseTape, arrays: Arrays) -> bool:
             return False
     if structure.index_tape is None:
         return True
-    values = [_value(a) for a in arrays]
-    if any(value is None for value in values):
+    values = [value for value in map(_value, arrays) if value is not None]
+    if len(values) < len(arrays):
         return False
-    outs = runner(structure.index_tape)(values)  # type: ignore[arg-type] - none is None here
+    outs = runner(structure.index_tape)(values)
     return tuple([np.asarray(out).tobytes() for out in outs]) == structure.values
 
 

@@ -139,15 +139,12 @@ def _one_by_one(
     leaves, spec = flatten((args, kwargs))
     axes = axes_of_arguments(in_axes, args, kwargs, "vmap")
     moved = [
-        leaf if axis is None else np.moveaxis(np.asarray(leaf), axis, 0)
+        None if axis is None else np.moveaxis(np.asarray(leaf), axis, 0)
         for leaf, axis in zip(leaves, axes, strict=True)
     ]
-    count = next(
-        (len(x) for x, axis in zip(moved, axes, strict=True) if axis is not None),  # type: ignore[arg-type] - an array
-        0,
-    )
+    count = next((len(rows) for rows in moved if rows is not None), 0)
     for k in range(count):
-        element = [x if axis is None else x[k] for x, axis in zip(moved, axes, strict=True)]  # type: ignore[index] - an array
+        element = [x if rows is None else rows[k] for x, rows in zip(leaves, moved, strict=True)]
         own, named = unflatten(spec, element)
         f(*own, **named)
 

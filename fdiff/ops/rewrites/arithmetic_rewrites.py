@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...arraytype import broadcast
 from ...facets import Rewrite
 from ...primitive import PRIMITIVES
@@ -12,6 +10,7 @@ from .constant_factors import merge_factors, product_of_numbers
 from .rewrite_context import (
     UNIT,
     Ids,
+    Parameters,
     new,
     node_if,
     repeated_number,
@@ -22,7 +21,7 @@ from .rewrite_context import (
 
 
 @seeks(UNIT, "broadcast_to", "reshape")
-def times_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def times_one(b: Builder, args: Ids, params: Parameters) -> int | None:
     """``x * 1 -> x`` and ``x * -1 -> -x``; also through a broadcast one.
 
     Not of complex numbers: ``(1 + 0j) * (inf + 0j)`` is ``inf + nanj``.
@@ -39,20 +38,20 @@ def times_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
 
 
 @seeks(UNIT, "broadcast_to", "reshape")
-def over_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def over_one(b: Builder, args: Ids, params: Parameters) -> int | None:
     return (
         args[0] if repeated_number(b, args[1]) == 1 and b.type(args[0]).dtype.kind != "c" else None
     )
 
 
 @seeks("negative")
-def double_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def double_negative(b: Builder, args: Ids, params: Parameters) -> int | None:
     inner = node_if(b, args[0], "negative")
     return inner.args[0] if inner else None
 
 
 @seeks("negative")
-def minus_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def minus_negative(b: Builder, args: Ids, params: Parameters) -> int | None:
     """``x + (-y) -> x - y``, ``(-x) + y -> y - x``."""
     if right := node_if(b, args[1], "negative"):
         return new(b, "subtract", (args[0], right.args[0]))
@@ -62,14 +61,14 @@ def minus_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
 
 
 @seeks("negative")
-def plus_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def plus_negative(b: Builder, args: Ids, params: Parameters) -> int | None:
     """``x - (-y) -> x + y``."""
     right = node_if(b, args[1], "negative")
     return new(b, "add", (args[0], right.args[0])) if right else None
 
 
 @seeks("negative")
-def times_negatives(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def times_negatives(b: Builder, args: Ids, params: Parameters) -> int | None:
     """(-x) * (-y) -> x * y; the sign of one factor stays where it is."""
     left, right = node_if(b, args[0], "negative"), node_if(b, args[1], "negative")
     return new(b, "multiply", (left.args[0], right.args[0])) if left and right else None
@@ -79,7 +78,7 @@ def drop_broadcast(op: str) -> Rewrite:
     """op(broadcast(x), y) -> op(x, y) where y alone gives the shape."""
 
     @seeks("broadcast_to")
-    def rule(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    def rule(b: Builder, args: Ids, params: Parameters) -> int | None:
         shapes = [b.type(a).shape for a in args]
         full = broadcast(*shapes)
         for k, a in enumerate(args):
@@ -93,13 +92,13 @@ def drop_broadcast(op: str) -> Rewrite:
 
 
 @Rewrite
-def drop_conversion(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def drop_conversion(b: Builder, args: Ids, params: Parameters) -> int | None:
     """A conversion to the dtype the value has already."""
     return args[0]
 
 
 @Rewrite
-def one_choice(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def one_choice(b: Builder, args: Ids, params: Parameters) -> int | None:
     """where(c, x, x) -> x, and nested choices by the same condition."""
     if args[1] == args[2]:
         return args[1]
@@ -113,7 +112,7 @@ def one_choice(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
 
 
 @Rewrite
-def chosen_once(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def chosen_once(b: Builder, args: Ids, params: Parameters) -> int | None:
     """where(c, f(where(c, x, y)), z) -> where(c, f(x), z), as cotangents with masks have it."""
     inside = _where_chosen(b, args[1], args[0], LEVELS)
     return None if inside == args[1] else b.add(PRIMITIVES["where"], (args[0], inside, args[2]))
@@ -136,7 +135,7 @@ def _where_chosen(b: Builder, i: int, condition: int, levels: int) -> int:
 
 
 @seeks("broadcast_to", "constant")
-def certain_choice(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def certain_choice(b: Builder, args: Ids, params: Parameters) -> int | None:
     """where(True, x, y) -> x, where True is a constant, repeated or not."""
     chosen = repeated_number(b, args[0])
     if chosen is None:
@@ -157,7 +156,7 @@ def outer_transpose(op: str) -> Rewrite:
     """
 
     @seeks("transpose")
-    def rule(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    def rule(b: Builder, args: Ids, params: Parameters) -> int | None:
         turned = [n for n in (node_if(b, a, "transpose") for a in args) if n is not None]
         if not turned or any(n.params != turned[0].params for n in turned):
             return None

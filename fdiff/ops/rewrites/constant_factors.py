@@ -12,20 +12,28 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import broadcast
 from ...tape import Builder
-from .rewrite_context import SCALED, Ids, new, node_if, repeated_node, repeated_number, seeks
+from .rewrite_context import (
+    SCALED,
+    Ids,
+    Parameters,
+    new,
+    node_if,
+    repeated_node,
+    repeated_number,
+    seeks,
+)
 
 # A factor that may be moved within a derivative: one that moves where it overflows by a few bits.
 SMALL = 16.0
 
 
 @seeks("broadcast_to")
-def product_of_numbers(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def product_of_numbers(b: Builder, args: Ids, params: Parameters) -> int | None:
     """``broadcast(2) * 3 -> broadcast(6)``: the product of two numbers is a number."""
     left, right = repeated_number(b, args[0]), repeated_number(b, args[1])
     if not isinstance(left, float) or not isinstance(right, float):
@@ -48,7 +56,7 @@ def _limits(dtype: np.dtype) -> tuple[float, float]:
 
 
 @seeks(SCALED, "negative")
-def merge_factors(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def merge_factors(b: Builder, args: Ids, params: Parameters) -> int | None:
     """``c * (d * x) -> (c d) * x``; in derivatives ``(c * x) * (d * y) -> ((c d) * x) * y``."""
     if b.type(args[0]).dtype.kind != "f":
         return None

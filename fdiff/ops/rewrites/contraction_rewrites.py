@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...facets import Rewrite
 from ...primitive import PRIMITIVES
 from ...tape import Builder
 from ..shapes.subscripts import LETTERS, parse, sizes_by_label
-from .rewrite_context import Ids, new, node_if, repeated_number, reshape_of, seeks, transpose_of
+from .rewrite_context import (
+    Ids,
+    Parameters,
+    new,
+    node_if,
+    repeated_number,
+    reshape_of,
+    seeks,
+    transpose_of,
+)
 
 
 def _is_identity(b: Builder, i: int) -> bool:
@@ -31,7 +38,7 @@ def _is_identity(b: Builder, i: int) -> bool:
 
 
 @seeks("where")
-def product_with_identity(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def product_with_identity(b: Builder, args: Ids, params: Parameters) -> int | None:
     """The product of an identity matrix with ``x`` is ``x`` with one axis relabelled.
 
     Zeros of unit seeds are directions that are not taken: they are no factors of what is infinite.
@@ -49,7 +56,7 @@ def product_with_identity(b: Builder, args: Ids, params: dict[str, Any]) -> int 
 
 
 @Rewrite
-def product_with_number(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def product_with_number(b: Builder, args: Ids, params: Parameters) -> int | None:
     """The product of a number and an array is one entry by entry."""
     *sides, out = parse(params["subscripts"])
     for here, other in ((0, 1), (1, 0)):
@@ -60,7 +67,7 @@ def product_with_number(b: Builder, args: Ids, params: dict[str, Any]) -> int | 
 
 
 @Rewrite
-def drop_axes_of_length_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def drop_axes_of_length_one(b: Builder, args: Ids, params: Parameters) -> int | None:
     """Without the axes of one entry: a matrix of one column is a vector.
 
     A pattern of products of vectors then also matches products of columns.
@@ -81,7 +88,7 @@ def drop_axes_of_length_one(b: Builder, args: Ids, params: dict[str, Any]) -> in
 
 
 @Rewrite
-def sum_of_products(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def sum_of_products(b: Builder, args: Ids, params: Parameters) -> int | None:
     """A sum of products of arrays, each with axes that the other lacks: a product of matrices.
 
     Spelled as a product it takes no array of all terms, and a routine for matrices.
@@ -115,6 +122,6 @@ def _is_matrix_product(shape: tuple[int, ...], axes: Ids, left: set[int], right:
 def _contraction(b: Builder, args: Ids, labels: tuple[str, ...]) -> int:
     """The product of two arrays, by the labels of both and of the result."""
     left, right, out = labels
-    params: dict[str, Any] = {"subscripts": f"{left},{right}->{out}"}
+    params: Parameters = {"subscripts": f"{left},{right}->{out}"}
     product = product_with_identity.rule(b, args, params)
     return new(b, "contract", args, **params) if product is None else product

@@ -12,7 +12,8 @@ from ...primitive import PRIMITIVES
 from ...tape import CONSTANT, Builder, Node, Params
 
 Ids = tuple[int, ...]
-Rule = Callable[[Builder, Ids, dict[str, Any]], int | None]
+Parameters = dict[str, Any]  # of a node, by name
+Rule = Callable[[Builder, Ids, Parameters], int | None]
 
 UNIT, SCALED = "unit", "scaled"  # kinds: a constant with the one entry ±1; a product with a number
 REPEATS = ("broadcast_to", "reshape")  # what repeats a number, or shapes it

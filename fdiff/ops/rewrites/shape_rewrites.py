@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...facets import Rewrite
 from ...tape import Builder
 from .rewrite_context import (
     SCALED,
     Ids,
+    Parameters,
     new,
     node_if,
     repeated_number,
@@ -19,7 +18,7 @@ from .rewrite_context import (
 
 
 @Rewrite
-def one_broadcast(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def one_broadcast(b: Builder, args: Ids, params: Parameters) -> int | None:
     """A broadcast of leading ones needs no reshape; of a broadcast, one is enough."""
     if b.type(args[0]).shape == params["shape"]:
         return args[0]
@@ -38,7 +37,7 @@ def one_broadcast(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
 
 
 @Rewrite
-def one_reshape(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def one_reshape(b: Builder, args: Ids, params: Parameters) -> int | None:
     """A reshape to the shape the value has already, or of a reshape."""
     if b.type(args[0]).shape == params["shape"]:
         return args[0]
@@ -47,7 +46,7 @@ def one_reshape(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
 
 
 @Rewrite
-def one_transpose(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def one_transpose(b: Builder, args: Ids, params: Parameters) -> int | None:
     """A transpose to the order the axes have already, or of a transpose."""
     axes: Ids = params["axes"]
     if axes == tuple(range(len(axes))):
@@ -80,7 +79,7 @@ def _joined_axes(source: Ids, target: Ids) -> list[list[int]] | None:
 
 
 @seeks("reshape")
-def transpose_before_reshape(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def transpose_before_reshape(b: Builder, args: Ids, params: Parameters) -> int | None:
     """Axes that a reshape joins are put in order before: its result may then be the memory itself.
 
     Columns of a Jacobian, ``(n, a * b)`` to ``(a * b, n)``, are written where they belong.
@@ -102,7 +101,7 @@ def transpose_before_reshape(b: Builder, args: Ids, params: dict[str, Any]) -> i
 
 
 @Rewrite
-def sum_of_single_entries(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def sum_of_single_entries(b: Builder, args: Ids, params: Parameters) -> int | None:
     """A sum over axes of length one is a reshape; over no axes, the value."""
     source = b.type(args[0])
     axes: Ids = params["axes"]
@@ -113,7 +112,7 @@ def sum_of_single_entries(b: Builder, args: Ids, params: dict[str, Any]) -> int 
 
 
 @seeks("iota", "add", "subtract", "multiply", SCALED)
-def gather_of_counters(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def gather_of_counters(b: Builder, args: Ids, params: Parameters) -> int | None:
     """Entries at 0, 1, 2, ... along the first axis, or at ``start + step * k``, are a slice.
 
     Whether all of them are there is known; where one is not, the gather raises the error.

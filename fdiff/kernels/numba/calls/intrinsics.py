@@ -6,7 +6,7 @@ Importing this imports Numba. Addresses are integers. `HeldObject` lets code hol
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, cast
 
@@ -15,6 +15,8 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.cpu import CPUContext
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import models, overload, register_model
 
@@ -25,8 +27,11 @@ intrinsic = cast("Callable[[Any], Any]", numba_intrinsic)
 _numbers = count(1)
 _WORD = ir.IntType(64)
 _CALL = ir.FunctionType(_WORD, [*[_WORD.as_pointer()] * 3, *[_WORD] * 2])
-# Parameters of code generators: Numba's contexts, LLVM's builder, a signature, values.
-Codegen = Callable[[Any, Any, Any, Any], Any]
+Kind = types.Type
+Value = ir.Value
+Values = Sequence[Value]
+Codegen = Callable[[CPUContext, ir.IRBuilder, Signature, Values], ir.Value]
+Typed = tuple[Signature, Codegen]  # of a call, and what generates its code
 
 
 class HeldObjectType(types.Dummy):
@@ -51,7 +56,7 @@ class HeldObject:
         self._numba_type_ = HeldObjectType(self)
 
 
-def _held(context: Any, kind: HeldObjectType) -> Any:
+def _held(context: CPUContext, kind: HeldObjectType) -> Any:
     """The object of a type, which lives as long as the code that is generated now.
 
     So do the constants that Numba keeps for this code. Neither may lead to the function that Numba
@@ -63,7 +68,7 @@ def _held(context: Any, kind: HeldObjectType) -> Any:
     return held.value
 
 
-def objects_of(library: Any) -> list[object]:
+def objects_of(library: object) -> list[object]:
     """The objects that a code library keeps for the code in it."""
     return vars(library).get(_OBJECTS, [])
 
@@ -72,60 +77,60 @@ _OBJECTS = "fdiff_objects"
 
 
 @intrinsic
-def chains_of(_: Any, caller: Any) -> tuple[Any, Codegen]:
+def chains_of(_: object, caller: Kind) -> Typed:
     """The address of the chains of a table. Code that contains it is not kept on disk."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        records = _held(context, signature.args[0]).records
+    def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
+        records = _held(context, sig.args[0]).records
         cell = context.add_dynamic_addr(builder, records.cell.ctypes.data, info="fdiff")
         return builder.load(builder.bitcast(cell, _WORD.as_pointer()))
 
     return types.int64(caller), codegen
 
 
-def _pointer(builder: Any, address: Any, index: Any = None) -> Any:
+def _pointer(builder: ir.IRBuilder, address: Value, index: Value | None = None) -> Value:
     """A pointer to a word."""
     base = builder.inttoptr(address, _WORD.as_pointer())
     return base if index is None else builder.gep(base, [index])
 
 
 @intrinsic
-def load(_: Any, address: Any, index: Any) -> tuple[Any, Codegen]:
+def load(_: object, address: Kind, index: Kind) -> Typed:
     """The word number `index` from an address on."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
         return builder.load(_pointer(builder, *args))
 
     return types.int64(types.int64, types.int64), codegen
 
 
 @intrinsic
-def address_of(_: Any, array: Any) -> tuple[Any, Codegen]:
+def address_of(_: object, array: Kind) -> Typed:
     """The address of an array's entries, which is good until the array is named last (`keep`)."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        struct = context.make_array(signature.args[0])(context, builder, args[0])
+    def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
+        struct = context.make_array(sig.args[0])(context, builder, args[0])
         return builder.ptrtoint(struct.data, _WORD)
 
     return types.int64(array), codegen
 
 
 @intrinsic
-def keep(_: Any, value: Any) -> tuple[Any, Codegen]:
+def keep(_: object, value: Kind) -> Typed:
     """Do nothing with a value, which lives until then."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
         return context.get_dummy_value()
 
     return types.void(value), codegen
 
 
 @intrinsic
-def slot(_: Any, value: Any) -> tuple[Any, Codegen]:
+def slot(_: object, value: Kind) -> Typed:
     """The address of a place on the stack with a number in it, as it lies in an array."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = signature.args[0]
+    def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
+        kind = sig.args[0]
         place = cgutils.alloca_once(builder, context.get_data_type(kind))
         builder.store(context.data_model_manager[kind].as_data(builder, args[0]), place)
         return builder.ptrtoint(place, _WORD)
@@ -134,11 +139,11 @@ def slot(_: Any, value: Any) -> tuple[Any, Codegen]:
 
 
 @intrinsic
-def number_at(_: Any, address: Any, kind: Any) -> tuple[Any, Codegen]:
+def number_at(_: object, address: Kind, kind: Any) -> Typed:
     """The number at an address, of a dtype."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        result_type = signature.return_type
+    def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
+        result_type = sig.return_type
         place = builder.inttoptr(args[0], context.get_data_type(result_type).as_pointer())
         return context.data_model_manager[result_type].from_data(builder, builder.load(place))
 
@@ -146,10 +151,10 @@ def number_at(_: Any, address: Any, kind: Any) -> tuple[Any, Codegen]:
 
 
 @intrinsic
-def float_of(_: Any, bits: Any) -> tuple[Any, Codegen]:
+def float_of(_: object, bits: Kind) -> Typed:
     """The float64 with the bits of an integer."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.int64), codegen
@@ -157,12 +162,12 @@ def float_of(_: Any, bits: Any) -> tuple[Any, Codegen]:
 
 @intrinsic
 def call_record(
-    _: Any, caller: Any, record: Any, addresses: Any, sure: Any, memory: Any
-) -> tuple[Any, Codegen]:
+    _: object, caller: Kind, record: Kind, addresses: Kind, sure: Kind, memory: Kind
+) -> Typed:
     """The status of a record's kernel, for the addresses of its arguments and results."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        called = _held(context, signature.args[0])
+    def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
+        called = _held(context, sig.args[0])
         data = context.add_dynamic_addr(builder, called.words.ctypes.data, info="fdiff")
         code = context.add_dynamic_addr(builder, called.code, info="fdiff")
         function = builder.bitcast(code, _CALL.as_pointer())
@@ -174,20 +179,20 @@ def call_record(
 
 
 @intrinsic
-def call_python(_: Any, function: Any, value: Any) -> tuple[Any, Codegen]:
+def call_python(_: object, function: Kind, value: Kind) -> Typed:
     """The integer that a Python function returns for a tuple of arguments.
 
     It does not raise (`pending_errors.putting_aside`); -1 stands for no memory to give it any.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        called = _held(context, signature.args[0])
+    def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
+        called = _held(context, sig.args[0])
         api = context.get_python_api(builder)
-        context.nrt.incref(builder, signature.args[1], args[1])  # which boxing takes
+        context.nrt.incref(builder, sig.args[1], args[1])  # which boxing takes
         state = api.gil_ensure()
         address = context.add_dynamic_addr(builder, id(called), info="fdiff")
         environment = context.get_env_manager(builder)  # which holds dtypes of arrays
-        boxed = api.from_native_value(signature.args[1], args[1], environment)
+        boxed = api.from_native_value(sig.args[1], args[1], environment)
         answer = api.call_function_objargs(address, [boxed])
         api.decref(boxed)
         native = cgutils.alloca_once_value(builder, _WORD(-1))
@@ -204,13 +209,13 @@ def call_python(_: Any, function: Any, value: Any) -> tuple[Any, Codegen]:
 
 
 @intrinsic
-def raise_pending(_: Any) -> tuple[Any, Codegen]:
+def raise_pending(_: object) -> Typed:
     """Leave with the exception that `call_python` put aside.
 
     A ``raise`` has to follow, although it is not reached: Numba releases what is not needed after.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
         context.call_conv.return_user_exc(builder, PendingError, ())
         builder.position_at_end(builder.append_basic_block("not_reached"))
         return context.get_dummy_value()
@@ -219,10 +224,10 @@ def raise_pending(_: Any) -> tuple[Any, Codegen]:
 
 
 @intrinsic
-def rarely(_: Any) -> tuple[Any, Codegen]:
+def rarely(_: object) -> Typed:
     """Mark the function that contains this as one that is not to be inlined."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
         for word in ("noinline", "cold"):
             builder.function.attributes.add(word)
         return context.get_dummy_value()
@@ -230,29 +235,29 @@ def rarely(_: Any) -> tuple[Any, Codegen]:
     return types.void(), codegen
 
 
-def contiguous(array: Any) -> Any:
+def contiguous(array: np.ndarray) -> np.ndarray:
     """The array, copied if its type does not say that it is contiguous."""
     return np.ascontiguousarray(array)
 
 
 @overload(contiguous, strict=False)
-def _contiguous(array: Any) -> Any:
+def _contiguous(array: types.Array) -> Callable[[np.ndarray], np.ndarray]:
     if array.layout == "C" and array.aligned:
         return lambda array: array
     return lambda array: np.ascontiguousarray(array)  # noqa: PLW0108 - Numba takes a function of Python
 
 
-def in_c_order(array: Any) -> bool:
+def in_c_order(array: np.ndarray) -> bool:
     """Whether an array is contiguous."""
     return bool(array.flags.c_contiguous)
 
 
 @overload(in_c_order, strict=False)
-def _in_c_order(array: Any) -> Any:
+def _in_c_order(array: types.Array) -> Callable[[np.ndarray], bool]:
     if array.layout == "C":
         return lambda array: True
 
-    def look(array: Any) -> bool:
+    def look(array: np.ndarray) -> bool:
         step = array.itemsize
         if array.size == 0:
             return True
@@ -266,14 +271,14 @@ def _in_c_order(array: Any) -> Any:
 
 
 @numba.njit
-def shared(first: Any, other: Any) -> bool:
+def shared(first: np.ndarray, other: np.ndarray) -> bool:
     """Whether arrays may share memory: their first and last bytes tell."""
     a, b = extent(first), extent(other)
     return first.size != 0 and other.size != 0 and a[0] < b[1] and b[0] < a[1]
 
 
 @numba.njit
-def extent(array: Any) -> tuple[int, int]:
+def extent(array: np.ndarray) -> tuple[int, int]:
     """The addresses of an array's first byte, and of the one after its last."""
     begin = address_of(array)
     end = begin + array.itemsize
