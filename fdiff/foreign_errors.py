@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import _GeneratorContextManager, suppress
 from functools import WRAPPER_ASSIGNMENTS, WRAPPER_UPDATES, partial
 from opcode import opmap
@@ -98,7 +98,7 @@ class _WholeContext(_GeneratorContextManager[_Value]):
 
 
 def contextmanager(
-    generate: Callable[_P, Iterator[_Value]],
+    generate: Callable[_P, Generator[_Value]],
 ) -> Callable[_P, _GeneratorContextManager[_Value]]:
     """As `contextlib.contextmanager`, whose ``__exit__`` may not run to its end."""
 

@@ -48,7 +48,7 @@ class TracedArray(Handle):
         def _operate(self, other: object, /) -> TracedArray: ...
         def _apply(self, *args: object, **options: object) -> TracedArray: ...
 
-        astype = copy = reshape = __neg__ = __abs__ = __invert__ = _apply
+        astype = copy = reshape = round = __neg__ = __abs__ = __invert__ = _apply
         __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = _operate
         __truediv__ = __pow__ = __and__ = __or__ = __lt__ = __le__ = __gt__ = __ge__ = _operate
 

@@ -58,7 +58,8 @@ def _orders_of_reading(graph: KernelGraph, users: list[list[int]]) -> dict[int, 
 
 def _elementwise(op: Operation) -> bool:
     """Whether it is an elementwise operation with an operand and one result."""
-    return op.kind.is_elementwise and formula_facts(op.text).operands and len(op.shapes) == 1
+    operands = formula_facts(op.text).operands if op.kind.is_elementwise else 0
+    return operands > 0 and len(op.shapes) == 1
 
 
 def _order(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextvars import ContextVar
 
 from llvmlite import ir
@@ -18,7 +18,7 @@ _many_calls: ContextVar[bool] = ContextVar("many_calls", default=False)
 
 
 @contextmanager
-def expecting(calls: int) -> Iterator[None]:
+def expecting(calls: int) -> Generator[None]:
     """A context in which a kernel with `calls` calls of elementary functions is compiled."""
     before = _many_calls.get()
     try:
