@@ -29,7 +29,12 @@ listeners: list[Callable[[bool], object]] = []  # called with `watching` when th
 # Contexts own modes: an exception may end one as it begins or ends, and then nobody leaves it.
 _entered: list[ref[AnomalyMode]] = []
 _set: AnomalyMode | None = None  # one that was set for good, and is no context's
-_told: list[ref[AnomalyMode] | None] = [None]  # the mode that the listeners were told of
+# The mode that the listeners were told of: as a reference, which gives None while they are told.
+_told: list[Callable[[], AnomalyMode | None] | None] = [None]
+
+
+def _being_told() -> None:
+    """The listeners may have been told of one mode or another."""
 
 
 def in_force() -> AnomalyMode | None:
@@ -40,6 +45,7 @@ def in_force() -> AnomalyMode | None:
     latest = alive[-1] if alive and alive[-1].enabled else None
     told, ended = _told[0], len(alive) < len(_entered)
     if ended or latest is not (told and told()) or (latest is None and told is not None):
+        _told[0] = _being_told  # after an exception they are told again
         for listener in listeners:
             listener(latest is not None and latest.check_nan)
         _told[0] = None if latest is None else ref(latest)

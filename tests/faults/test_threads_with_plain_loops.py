@@ -1,8 +1,12 @@
 """Two threads that call derivatives of functions with plain loops, and trace them anew at times."""
 
+import os
 import random
+import subprocess
+import sys
 import threading
 import warnings
+from pathlib import Path
 
 import numpy as np
 from faults_support import LONG, SHARD, of_shard
@@ -67,3 +71,56 @@ def test_two_threads(monkeypatch):
         for thread in threads:
             thread.join()
     assert not wrong, wrong[0]
+
+
+FIRST_TRACES = """
+import sys, threading
+import numpy as np
+import fdiff
+from fdiff.primitive import REPLACEMENTS
+from fdiff.trace.looping import call_gates
+
+def f(x):
+    for _ in range(3):
+        x = np.sin(x) * x
+    return np.sum(x)
+
+def gates():
+    return [s for _, s in REPLACEMENTS.values() if getattr(s, "__code__", None) is code]
+
+code = call_gates.gated(f).__code__
+interrupted = [False]
+
+def line(frame, event, _):  # an exception ends the first installation half-way
+    if len(gates()) > 20 and not interrupted[0]:
+        interrupted[0] = True
+        sys.settrace(None)
+        raise KeyboardInterrupt
+    return line
+
+sys.settrace(lambda frame, *_: line if frame.f_code is call_gates._install.__code__ else None)
+try:
+    fdiff.grad(f)(np.ones(3))
+except KeyboardInterrupt:
+    pass
+sys.settrace(None)
+assert interrupted[0] and not call_gates._installed
+sys.setswitchinterval(1e-6)
+results = []
+run = lambda: results.append(fdiff.grad(f)(np.ones(3)))
+threads = [threading.Thread(target=run) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert len(results) == 8 and all((r == results[0]).all() for r in results)
+functions = [s for _, s in REPLACEMENTS.values() if s.__class__.__name__ == "function"]
+assert len(gates()) == len(functions)
+assert not [s for s in gates() if getattr(s.__wrapped__, "__code__", None) is code]
+"""
+
+
+def test_first_traces_of_threads_find_every_entry_gated_once():
+    """Also where an exception has ended an earlier one: a second hook was an AttributeError."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(fdiff.__file__).parent.parent)}
+    subprocess.run([sys.executable, "-c", FIRST_TRACES], check=True, env=environment, timeout=300)

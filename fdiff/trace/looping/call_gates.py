@@ -16,6 +16,7 @@ import fdiff.intact_numpy as np
 from ...foreign_errors import hiding, wraps
 from ...hooks import hooks
 from ...primitive import REPLACEMENTS
+from ...process.turns import TurnLock
 from ..local_arrays import LocalArray, holds_traced, make_traced
 from ..recorder import UserCalls
 from ..trace_stack import ASKS, stack
@@ -38,28 +39,45 @@ gate_codes: set[CodeType] = set()  # of what asks itself
 by_position: dict[object, Callable[..., object]] = {}
 
 
+_installing = TurnLock()
+_installed: list[bool] = []
+_properties: dict[str, property] = {}  # as they were
+
+
 def install() -> None:
-    """Put a gate at every entry; once."""
-    if hooks.gate is not None:
-        return
+    """Put a gate at every entry, once; other threads wait for all of them."""
+    if not _installed:
+        with _installing:
+            if not _installed:
+                _install()
+                _installed.append(True)
+
+
+def _install() -> None:
+    """Put a gate at every entry that has none; an exception may have ended an earlier run."""
+    for name, hook in (("gate", gated), ("method_gate", gated_method), ("log_ufunc", _log_ufunc)):
+        if name not in vars(hooks):
+            setattr(hooks, name, hook)
+    gates = [make(_install).__code__ for make in (gated_method, gated)]  # the same for all
     entries[:] = [vars(TracedArray)["__getitem__"], vars(TracedArray)["__setitem__"]]
-    hooks.gate = gated
-    hooks.method_gate = gated_method
-    hooks.log_ufunc = _log_ufunc
     members = vars(TracedArray).copy()
     taking = [n for n in ("take", "item", "choose") if n in members]
     by_position.update({members[n]: getattr(np.ndarray, n) for n in taking})
     for name, member in members.items():
         if name in _PROPERTIES:
-            store: Any = member.fset and gated_method(member.fset)
-            setattr(TracedArray, name, property(hiding(gated_method(member.fget)), store))
+            plain = _properties.setdefault(name, member)
+            store: Any = plain.fset and gated_method(plain.fset)
+            setattr(TracedArray, name, property(hiding(gated_method(plain.fget)), store))
         elif isinstance(member, FunctionType) and ASKS in vars(member):
             gate_codes.add(member.__code__)
-        elif name not in _UNGATED and callable(member) and not isinstance(member, type):
+        elif name in _UNGATED or getattr(member, "__code__", None) in gates:
+            continue
+        elif callable(member) and not isinstance(member, type):
             setattr(TracedArray, name, gated_method(member))
     by_position.update({f: f for f in (np.take, np.choose, np.take_along_axis)})
     for key, (function, stand_in) in REPLACEMENTS.copy().items():
-        REPLACEMENTS[key] = function, gated(stand_in)
+        if getattr(stand_in, "__code__", None) not in gates:
+            REPLACEMENTS[key] = function, gated(stand_in)
 
 
 def gated_method(method: Callable[..., object]) -> Callable[..., object]:
