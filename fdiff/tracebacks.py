@@ -37,7 +37,7 @@ VARIABLE = "FDIFF_TRACEBACK"
 # Errors of these are looked at: some are said in other words.
 _OF_DATA = (RecursionError, ValueError, IndexError, OverflowError, MemoryError)
 # What NumPy says of an array that it has too many axes for; the last number is how many.
-_AXES = re.compile(r"(?:supported dimension|number of dimensions must).*?(\d+)\.?$")
+_AXES = r"(?:supported dimension|number of dimensions must).*?(\d+)\.?$"
 _RAISING = {opmap["RAISE_VARARGS"], opmap["RERAISE"]}
 _ALONE = "Call `{name}` itself, with the same arguments, to look into it without fdiff."
 _FACT = "this line raised the error"
@@ -231,7 +231,7 @@ def _refuse_data(error: BaseException, name: str, call: str) -> None:
     words = str(error)
     way = next((way for part, way in DATA.items() if part in words), "")
     fact = words.rstrip(".") + "."
-    if axes := _AXES.search(words):
+    if axes := re.search(_AXES, words):
         fact = f"a value on the way would have {axes[1]} axes; NumPy's arrays have 64 at most."
         way = "Leave out axes of length 1, or take a function of x.reshape(-1)."
     alone = words.startswith("fdiff: ")  # of `process/room.py`, for a library that is loaded

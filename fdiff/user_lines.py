@@ -172,7 +172,7 @@ def show_line(line: Line | None) -> str:
 
 
 # Names that IPython and Colab give to cells, and the number of the cell where they hold it.
-_CELL = re.compile(r"ipython-input-(\d+)-|[/\\]ipykernel_\d+[/\\]\d+\.py$")
+_CELL = r"ipython-input-(\d+)-|[/\\]ipykernel_\d+[/\\]\d+\.py$"
 
 
 def interactive_shell() -> object:
@@ -197,7 +197,7 @@ def cell_label(name: str) -> str:
     number = getattr(compiler, "_filename_map", {}).get(name)
     if number is None and name in _sent_cells:
         return _sent_cells[name]
-    if number is None and (match := _CELL.search(name)):
+    if number is None and (match := re.search(_CELL, name)):
         number = match[1] or ""
     return "" if number is None else f"In [{number}]" if number != "" else "a notebook cell"
 

@@ -60,7 +60,7 @@ def _instruction(statement: str) -> bytes:
 
 
 _FORMATTING = frozenset(map(_instruction, ("text % x", "text %= x")))
-_NUMBER = re.compile(r"(\d*)\.?(\d*)(?:[eE]([-+]?\d+))?")
+_NUMBER = r"(\d*)\.?(\d*)(?:[eE]([-+]?\d+))?"
 
 
 def is_formatting(frame: FrameType | None) -> bool:
@@ -81,7 +81,8 @@ def is_made_of_value(text: str) -> bool:
         return False
     root, text = stack.traces[0], str(text)  # comparisons of a `Text` are asked about
     return any(part in text for part in root.texts if len(part) > 3 or part == text) or (
-        bool(root.printed) and any(_rounds(match, root.printed) for match in _NUMBER.finditer(text))
+        bool(root.printed)
+        and any(_rounds(match, root.printed) for match in re.finditer(_NUMBER, text))
     )
 
 

@@ -41,9 +41,9 @@ _SPARSE = frozenset(("jacobian", "hessian"))  # operators that may give sparse a
 prepared_part = late("operators.sparse_derivatives", "prepared_part")
 CALL_IT = "Call it as it is: it is interpreted, or evaluated."
 # What looks like a type, as Numba and others write it: "f8[:]", "float64(3)".
-_NEARLY_TYPE = re.compile(r"\s*[<>=|]?(f|i|u|c|float|int|uint|complex)\d+\s*[\[(]")
+_NEARLY_TYPE = r"\s*[<>=|]?(f|i|u|c|float|int|uint|complex)\d+\s*[\[(]"
 SPELL = "Write a dtype and a shape, as in 'f8[10,3]' or 'float32[]'; other lengths are seen later."
-_TYPE = re.compile(r"([a-z]\w*)\[([\d,]*)\]")  # as the repr shows them
+_TYPE = r"([a-z]\w*)\[([\d,]*)\]"  # as the repr shows them
 
 
 class Origin(NamedTuple):
@@ -310,9 +310,9 @@ def example_arguments(
 
 def example_argument(example: object, call: str) -> object:
     """Zeros of a type that is spelled out, such as "f8[10,3]"; any other argument as it is."""
-    match = _TYPE.fullmatch(example) if isinstance(example, str) else None
+    match = re.fullmatch(_TYPE, example) if isinstance(example, str) else None
     if match is None:
-        if isinstance(example, str) and _NEARLY_TYPE.match(example):
+        if isinstance(example, str) and re.match(_NEARLY_TYPE, example):
             raise failure(InputError, call, f"{shown(example)} spells out no type.", SPELL)
         if type(example).__module__.startswith("numba.core.types"):
             fact = f"an example is needed, or a text, and not the type {example} of Numba."

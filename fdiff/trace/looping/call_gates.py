@@ -67,7 +67,8 @@ def _install() -> None:
         if name in _PROPERTIES:
             plain = _properties.setdefault(name, member)
             store: Any = plain.fset and gated_method(plain.fset)
-            setattr(TracedArray, name, property(hiding(gated_method(plain.fget)), store))
+            getter: Any = plain.fget
+            setattr(TracedArray, name, property(hiding(gated_method(getter)), store))
         elif isinstance(member, FunctionType) and ASKS in vars(member):
             gate_codes.add(member.__code__)
         elif name in _UNGATED or getattr(member, "__code__", None) in gates:
