@@ -221,7 +221,7 @@ def count(name, times):
         program(k)
         shortest = min(shortest, time.perf_counter() - begin)
     for k in range(times):
-        known = raised[0] - seen
+        lost = raised[0] - seen
         try:
             signal.setitimer(signal.ITIMER_REAL, max(shortest * rng.random(), 1e-5))
             try:
@@ -230,7 +230,7 @@ def count(name, times):
                 signal.setitimer(signal.ITIMER_REAL, 0)
         except StopError:
             seen += 1
-        if raised[0] - seen > known:
+        if raised[0] - seen > lost:
             print(f"lost at\n{''.join(place)}")
     print(f"{name}: {raised[0] - before} raised, {seen} seen")
     return seen == raised[0] - before
