@@ -74,9 +74,31 @@ def after_much_else(x):
     return pendulum(y, 3000)
 
 
+def pulls(y):
+    force = np.zeros(4)
+    for i in range(3):
+        for j in range(i + 1, 4):
+            d = y[j] - y[i]
+            d = d - np.rint(d / 3.0)
+            pull = 0.01 * d / (1.0 + d * d)
+            force[i] += pull
+            force[j] -= pull
+    return force
+
+
+def pairs_in_steps(x):
+    """The place that is watched stands in three loops, and only the outermost one is long."""
+    y = np.stack([x[0], x[1], x[2], x[0] * x[1]])
+    for _ in range(100):
+        y = y + pulls(y)
+        for k in range(3):
+            y[k] *= 1.0 - 0.01 * x[k]
+    return np.sum(y)
+
+
 LONG = [
     pendulum, pendulum_with_while, midpoint_by_function, pairs_of_steps, inner_loops, list_of_rows,
-    after_much_else,
+    after_much_else, pairs_in_steps,
 ]  # fmt: skip
 
 

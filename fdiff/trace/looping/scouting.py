@@ -255,8 +255,11 @@ class Scout:
         if not n:
             return False
         self.odd = 0
-        period, level = sum([d * k for d, k in runs[-n:]]), min(1, len(self.levels) - 1)
-        return self._needed(level, period, again=True) <= 2 and self._is_found(level, period)
+        period = sum([d * k for d, k in runs[-n:]])
+        return any(  # of the loops around, which one repeats is told by their lengths alone
+            self._needed(level, period, again=True) <= 2 and self._is_found(level, period)
+            for level in range(1, len(self.levels)) or (0,)
+        )
 
     def _needed(self, level: int, distance: int, *, again: bool = False) -> int:
         """How many equal iterations make a loop worth logging."""
