@@ -605,7 +605,7 @@ SYSTEM = {
     "os.open": ("read", "write"), "os.fdopen": ("write",), "os.fstat": ("read",),
     "os.utime": ("read",), "pathlib.Path.lstat": ("read", "has", "write"),
     "pathlib.Path.replace": ("write",), "pathlib.Path.unlink": ("write", "clear"),
-    "pathlib.Path.exists": ("read", "has", "write"),
+    "pathlib.Path.stat": ("read", "has", "write"),
 }  # fmt: skip
 
 
