@@ -141,10 +141,10 @@ _hoist_and_prune = late_step("loops.loop_invariants", "hoist_and_prune")
 
 def lean_loops(tape: Tape) -> Tape:
     """The tape whose loops compute in each trip only what differs, and is read."""
-    return _hoist_and_prune(tape) if _has_loops(tape) else tape
+    return _hoist_and_prune(tape) if has_loops(tape) else tape
 
 
-def _has_loops(tape: Tape) -> bool:
+def has_loops(tape: Tape) -> bool:
     return any(node.primitive.family == "loop" for node in tape.nodes)
 
 
@@ -252,7 +252,7 @@ CONVERT = Transform(
 def within_budget(tape: Tape) -> Tape:
     """A tape that is about to run, with loops that keep no more than the memory budget."""
     flat = inlined(tape)
-    if not _has_loops(flat):
+    if not has_loops(flat):
         return tape
     cut = cut_loops(flat)
     return tape if cut is flat else cut

@@ -87,3 +87,33 @@ def test_hessians_of_two_arguments_stay_symmetric():
             np.testing.assert_array_equal(blocks[i][j], blocks[j][i].T)
             none = sparse[i][j].toarray() == 0
             np.testing.assert_array_equal(blocks[i][j][none], 0.0)
+
+
+@pytest.mark.parametrize(("tier", "rate"), [("", 0.5), ("interpret", 0.25), ("compile", 2.0)])
+def test_zeros_of_loops_wait_for_infinities(tier, rate, monkeypatch):
+    """A short function with a loop counts as long: a walk through its body follows each trip."""
+    monkeypatch.setattr(structured_steps, "MASKED", 300)
+    if tier:
+        monkeypatch.setenv("FDIFF_TIER", tier)
+    walks = []
+    walk = structured_steps.zero_masks
+    monkeypatch.setattr(structured_steps, "zero_masks", lambda *a: walks.append(1) or walk(*a))
+
+    def products(x):
+        def step(_, y):
+            return np.stack([y[0] * rate, y[1] * 3.0, y[2] * y[0]])
+
+        return fdiff.fori_loop(0, 2, step, x)
+
+    derivative = fdiff.jacobian(products)
+    np.testing.assert_allclose(
+        derivative(np.array([5.0, 2.0, 3.0])),  # the last output is rate * x[0]**2 * x[2]
+        [[rate**2, 0.0, 0.0], [0.0, 9.0, 0.0], [30.0 * rate, 0.0, 25.0 * rate]],
+        rtol=1e-14,
+    )
+    assert not walks
+    for _ in range(4):
+        slopes = derivative(np.array([5.0, 2.0, np.inf]))
+        np.testing.assert_array_equal(slopes[:2], [[rate**2, 0.0, 0.0], [0.0, 9.0, 0.0]])
+        np.testing.assert_array_equal(slopes[2, :2], [np.inf, 0.0])
+    assert walks

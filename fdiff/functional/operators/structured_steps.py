@@ -22,6 +22,7 @@ from ...process.collector import collector_paused
 from ...tape import Tape
 from ...trace import Trace, TracedArray, constant_value, derived_lines, guarded_value, splice
 from ...transforms.derivative_tapes import all_finite
+from ...transforms.pipeline import has_loops
 from ...transforms.terms.declared_patterns import with_declared_calls
 from ...transforms.terms.dense_tapes import dense_tape
 from ...transforms.terms.entry_places import masked, zero_masks
@@ -33,9 +34,7 @@ COMPARED = 1 << 18  # bytes of index arrays up to which a kernel compares them
 Masks = list[np.ndarray | None]  # of each block which entries there are; None for all of them
 STRUCTURES = 8  # kept for one tape, the least recently used dropped first
 MASKED = 300  # nodes of a function, up to which zeros are looked for before the first call
-CHANGES = (
-    64  # of the structure of a dense derivative, beyond which those that are not kept are swept
-)
+CHANGES = 64  # of the structure of a dense derivative; structures beyond are not kept, but swept
 
 
 class Structures:
@@ -183,8 +182,8 @@ class StructuredSteps:
 
     @property
     def long(self) -> bool:
-        """Whether a walk for zeros takes too long where all results are finite."""
-        return len(self.structures.tape) > MASKED
+        """Whether a walk for zeros takes too long: of loops it follows each trip."""
+        return len(self.structures.tape) > MASKED or has_loops(self.structures.tape)
 
     def with_zeros(self, blocks: Tape) -> Tape:
         """The tape of blocks that sweeps give, zero where there is no entry for any input."""
