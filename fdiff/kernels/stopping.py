@@ -7,13 +7,13 @@ after a tenth of a second the kernel ends, and is run anew so that exceptions en
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from time import sleep
 
 import fdiff.intact_numpy as np
 
 from ..process import interruptible
+from ..process.forking import at_fork
 from .runtime.status import STOPPED
 
 BRIEF = -1  # the word of calls that nobody can end: they end by themselves where they become long
@@ -64,5 +64,4 @@ def _forget_left() -> None:
     _left.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_left)
+at_fork(after_in_child=_forget_left)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+from collections import defaultdict
 from collections.abc import Generator
 from contextlib import AbstractContextManager
 from functools import lru_cache, partial
@@ -98,7 +99,8 @@ class Pool:
             for lock in (WORKER["SLEEP_LOCK"], WORKER["START_LOCK"]):
                 self._worker(k)[lock] = self._worker(k)[lock] or _acquired_lock()
         for k in range(1, count):
-            if k in self._threads and self._threads[k].begins(here=False):
+            thread = self._threads.get(k)
+            if thread is not None and not thread.is_over and thread.begins(here=False):
                 continue  # it runs; one that an interrupt has left before it began never will
             self._threads[k] = Thread(partial(serve, self.address, k))
             if not self._threads[k].start():
@@ -110,48 +112,62 @@ class Pool:
         """Stop the threads; whether there were any. A pool in use by a call is left as it is."""
         if self._code is None or not self._threads:
             return False
-        if not ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._code.take)(self.address):
-            return False
-        self._words[POOL["SIZE"]] = 1
-        self._words[POOL["STOP"]] = 1
-        for k in self._threads:
-            lock = int(self._worker(k)[WORKER["START_LOCK"]])
-            ctypes.pythonapi.PyThread_release_lock(ctypes.c_void_p(lock))
-        for thread in self._threads.values():
-            thread.join()
-        self._threads.clear()
-        self._words[POOL["BUSY"]] = 0
-        return True
+        taken = self._taking()
+        try:
+            if not taken[0]:
+                return False
+            self._words[POOL["SIZE"]] = 1
+            self._words[POOL["STOP"]] = 1
+            for k in self._threads:
+                lock = int(self._worker(k)[WORKER["START_LOCK"]])
+                ctypes.pythonapi.PyThread_release_lock(ctypes.c_void_p(lock))
+            for thread in self._threads.values():
+                thread.join()
+            self._threads.clear()
+            return True
+        finally:
+            if taken[0]:
+                self._words[POOL["BUSY"]] = 0
+
+    def _taking(self) -> dict[int, int]:
+        """What takes the pool when item 0 is first read, and is 0 then where the pool is busy.
+
+        No signal handler runs in between, so that an exception finds the pool noted as taken.
+        """
+        if self._code is None:  # no kernel of several threads was made yet; one may be, meanwhile
+            return {0: 1}
+        take = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._code.take)
+        return defaultdict(partial(take, self.address))
 
     @contextmanager
     def kept(self) -> Generator[None]:
         """Meanwhile each kernel runs on the thread that calls it, as where the pool is busy."""
-        if self._code is None:  # no kernel of several threads was made yet; one may be, meanwhile
-            self._words[POOL["BUSY"]], taken = 1, True
-        else:
-            take = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._code.take)
-            taken = bool(take(self.address))
+        taken = self._taking()
         try:
+            if taken[0]:
+                self._words[POOL["BUSY"]] = 1
             yield
         finally:
-            if taken:
+            if taken[0]:
                 self._words[POOL["BUSY"]] = 0
 
     def before_fork(self) -> None:
         """Stop the threads, so that the child gets no memory that they are changing."""
-        self._restart = self.stop()
+        self._restart = self._restart or bool(self._threads)
+        self.stop()
 
     def after_fork(self) -> None:
         """Restart the threads in the parent."""
         if self._restart:
             self._start(threads())
+            self._restart = False
 
     def forget(self) -> None:
         """A forked child has no threads, whatever the threads of the parent were doing."""
         self._threads.clear()
         self._words[POOL["SIZE"]] = 1
         self._words[POOL["BUSY"]] = 0
-        self.off = True
+        self._restart, self.off = False, True
 
 
 pool = Pool()

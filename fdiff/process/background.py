@@ -11,13 +11,13 @@ LLVM's.
 from __future__ import annotations
 
 import atexit
-import os
 import time
 from collections.abc import Callable
 from threading import get_ident
 from typing import NamedTuple
 
 from .environment import cores, is_worker, switch
+from .forking import at_fork
 from .threads import Thread
 from .turns import TurnLock
 
@@ -182,10 +182,7 @@ class Worker:
 worker = Worker()
 checkpoint = worker.checkpoint
 atexit.register(worker.pause)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=worker.pause, after_in_parent=worker.resume, after_in_child=worker.forget
-    )
+at_fork(before=worker.pause, after_in_parent=worker.resume, after_in_child=worker.forget)
 
 
 def possible() -> bool:

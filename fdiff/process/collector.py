@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import threading
 
-from .forking import Turn
+from .forking import Turn, at_fork
 
 
 class collector_paused:  # noqa: N801 - it is written like a function
@@ -43,5 +42,4 @@ def _resume() -> None:
         _pausing.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_resume)
+at_fork(after_in_child=_resume)

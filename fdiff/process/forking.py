@@ -43,15 +43,19 @@ def is_running(frame: FrameType, thread: int) -> bool:
     if frame.f_code.co_flags & _SUSPENDED:
         return True
     if thread == threading.get_ident():
-        top: FrameType | None = sys._getframe(1)
-        while top is not frame and top is not None:
-            top = top.f_back
-        return top is not None
+        return _is_on_stack(frame, sys._getframe(1))
     try:
         frame.clear()  # which Python refuses for a frame that runs
     except not_foreign(RuntimeError):
         return True
     return False
+
+
+def _is_on_stack(frame: FrameType, top: FrameType | None) -> bool:
+    """Whether it is `top` or one of its callers."""
+    while top is not frame and top is not None:
+        top = top.f_back
+    return top is not None
 
 
 class Turn:
@@ -176,6 +180,7 @@ class NoFork:
         end = time.monotonic() + PATIENCE
         while (others := self._others()) and time.monotonic() < end:
             time.sleep(POLL)
+        self._prepared.clear()
         for before, after, _ in self._handlers:
             before()
             self._prepared.append(after)
@@ -194,10 +199,15 @@ class NoFork:
     def after_in_parent(self) -> None:
         """Let threads enter again, whatever a handler does."""
         try:
-            while self._prepared:
-                self._prepared.pop()()
+            self.undo()
         finally:
             self.reopen()
+
+    def undo(self) -> None:
+        """Undo what the handlers did before the fork; called again, what is left of it."""
+        while self._prepared:
+            self._prepared[-1]()
+            self._prepared.pop()
 
     def reopen(self) -> None:
         """Let threads enter again, if it is this one that has forked."""
@@ -214,6 +224,85 @@ class NoFork:
         self._prepared.clear()
         for _, _, after in self._handlers:
             after()
+
+
+class _Late:
+    """Exceptions that arrived in handlers of forks: the frame that forked raises them after it.
+
+    Python asks whether this is true, by a pending call, where it would run a signal handler.
+    """
+
+    def __init__(self) -> None:
+        self.errors: list[BaseException] = []
+        self._frames: list[FrameType] = []  # the one that forks
+
+    def keep(self, error: BaseException, frame: FrameType) -> None:
+        """Have `frame` raise an exception once it goes on."""
+        self.errors.append(error)
+        self._frames[:] = [frame]
+        is_main = threading.get_ident() == threading.main_thread().ident  # only there Python asks
+        if not is_main or not self._is_asked():
+            self.errors.remove(error)
+            raise error
+
+    def __bool__(self) -> bool:
+        if not self.errors:  # a child, or another call has raised it
+            self._frames[:] = ()
+            return False
+        here = sys._getframe(1)
+        if here is not self._frames[0] and _is_on_stack(self._frames[0], here):
+            self._is_asked()  # a handler runs
+            return False
+        try:
+            if len(self.errors) > 1:
+                self._is_asked()
+            raise self.errors[0]
+        finally:
+            del self.errors[:1], here
+            if not self.errors:
+                self._frames[:] = ()
+
+    def _is_asked(self) -> bool:
+        """Have Python ask soon; whether it will."""
+        if (python := getattr(ctypes, "pythonapi", None)) is None:  # as PyPy has none
+            return False
+        ask = ctypes.cast(python.PyObject_IsTrue, ctypes.c_void_p)
+        return python.Py_AddPendingCall(ask, ctypes.py_object(self)) == 0
+
+
+_late = _Late()
+
+
+def _whole(handler: _Handler) -> Callable[[], None]:
+    """A handler of forks, in which Python would print an exception, and drop it.
+
+    It runs again from its beginning then. One that fails twice is at fault itself.
+    """
+
+    def handle() -> None:
+        try:
+            handler()
+        except BaseException as error:  # noqa: BLE001 - it is raised after the fork
+            handler()
+            _late.keep(error, sys._getframe(1))
+
+    return handle
+
+
+def at_fork(
+    *,
+    before: _Handler | None = None,
+    after_in_parent: _Handler | None = None,
+    after_in_child: _Handler | None = None,
+) -> None:
+    """As `os.register_at_fork`: exceptions that arrive in the handlers are raised after the fork.
+
+    Called a second time, a handler does what an exception kept it from doing.
+    """
+    kinds = {"before": before, "after_in_parent": after_in_parent, "after_in_child": after_in_child}
+    handlers = {kind: uninterrupted_entry(_whole(h)) for kind, h in kinds.items() if h is not None}
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(**handlers)
 
 
 def _importers() -> set[tuple[str, int]]:
@@ -234,6 +323,8 @@ def _finish_imports() -> bool:
     a program.
     """
     seen, since = set[tuple[str, int]](), time.monotonic()
+    if not _importers():
+        return True
     with _logging_free():
         while importers := _importers():
             if importers != seen:
@@ -255,11 +346,12 @@ def _logging_free() -> Generator[None]:
     if lock is None or not lock._is_owned():  # nothing public says so
         yield
         return
-    lock.release()
     try:
+        lock.release()
         yield
     finally:
-        lock.acquire()
+        if not lock._is_owned():
+            lock.acquire()
 
 
 no_fork = NoFork()
@@ -288,12 +380,16 @@ def late(module: str, package: str | None, name: str) -> Callable[..., Any]:
     return call
 
 
+_own = [*map(_whole, (no_fork.before, no_fork.undo, no_fork.reopen, no_fork.after_in_child))]
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_parent=no_fork.reopen)  # in case an exception ends the other one
-    os.register_at_fork(
-        before=no_fork.before,
-        after_in_parent=no_fork.after_in_parent,
-        after_in_child=no_fork.after_in_child,
-    )
+    os.register_at_fork(after_in_child=_late.errors.clear)  # they are the parent's
+    os.register_at_fork(before=_own[0], after_in_parent=_own[1], after_in_child=_own[3])
+    os.register_at_fork(after_in_parent=_own[2])
 
-from ..foreign_errors import not_foreign  # noqa: E402 - forks wait for this import, too
+# Forks wait for these imports, too.
+import ctypes  # noqa: E402 - see above
+
+from ..foreign_errors import not_foreign, uninterrupted_entry  # noqa: E402 - see above
+
+for _handle in _own:
+    uninterrupted_entry(_handle)

@@ -9,7 +9,6 @@ whoever comes next; where it is a kernel's, nobody does, as nobody else has what
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from typing import Any, TypeVar
 
 from ..foreign_errors import Suppressed
 from .float_flags import note, taken
-from .forking import no_fork
+from .forking import at_fork, no_fork
 from .room import has_room_for_thread
 from .threads import Thread
 
@@ -142,5 +141,4 @@ def wait_for_left() -> None:
 
 
 atexit.register(wait_for_left)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_latest.clear)
+at_fork(after_in_child=_latest.clear)

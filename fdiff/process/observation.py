@@ -13,7 +13,6 @@ told of a span when it opens and when it closes. A forked child has none.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +20,7 @@ from time import perf_counter_ns
 from types import FrameType
 from typing import Any, Protocol, Self
 
-from .forking import Turn
+from .forking import Turn, at_fork
 from .turns import TurnLock
 
 # Categories of spans.
@@ -209,5 +208,4 @@ def _forget() -> None:
     _turns.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+at_fork(after_in_child=_forget)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import math
-import os
 import sys
 import threading
 from collections.abc import Iterator, Sized
@@ -26,7 +25,7 @@ from .. import errors, user_lines
 from ..user_lines import file_label, is_internal
 from . import background, observation
 from .environment import is_worker
-from .forking import is_running, late
+from .forking import at_fork, is_running, late
 from .threads import Flag, Thread
 from .turns import TurnLock
 
@@ -346,10 +345,7 @@ _is_child = [False]  # whether this process was forked
 _watcher = _Watcher()
 erase = _watcher.erase
 atexit.register(_watcher.stop)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_watcher.stop, after_in_parent=_watcher.resume, after_in_child=_watcher.forget
-    )
+at_fork(before=_watcher.stop, after_in_parent=_watcher.resume, after_in_child=_watcher.forget)
 
 
 def _before_warning() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -11,6 +10,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from ..process import observation
+from ..process.forking import at_fork
 from ..process.observation import BACKWARD, DERIVATIVE, LABEL, Span, Watcher
 from ..process.turns import TurnLock
 from ..trace.trace_stack import PROFILED, occupied
@@ -54,8 +54,7 @@ def _forget() -> None:
     occupied.pop(PROFILED, None)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+at_fork(after_in_child=_forget)
 
 
 class ProfileOptions(NamedTuple):

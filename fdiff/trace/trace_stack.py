@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ from ..device_arrays import CPU
 from ..errors import LeakError, UnsupportedError, failure, message
 from ..foreign_errors import whole_exit
 from ..process import observation
+from ..process.forking import at_fork
 from .recorder import KEEP_NO_TRACED, Handle, Recorder, leaked
 
 
@@ -50,8 +50,7 @@ def _forget_other_threads() -> None:
         del occupied[reason]
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_other_threads)
+at_fork(after_in_child=_forget_other_threads)
 
 
 def current(*values: object) -> Recorder:

@@ -10,6 +10,7 @@ import builtins
 import collections
 import gc
 import math
+import os
 import random
 import signal
 import sys
@@ -200,11 +201,22 @@ def loops(k):
     fdiff.jit(fdiff.grad(f))(X)
 
 
+def forks(k):
+    """Python drops what arrives in handlers of forks."""
+    parent = os.getpid()
+    try:
+        os.fork()
+    finally:
+        if os.getpid() != parent:
+            os._exit(0)
+    first(k)
+
+
 PROGRAMS = {
     one.__name__: one
     for one in (
         first, dropped, jit, cold, profile, backward, lookups, attributes, containers, primitive,
-        loops,
+        loops, forks,
     )
 }  # fmt: skip
 

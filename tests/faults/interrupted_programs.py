@@ -31,7 +31,7 @@ import fdiff
 from fdiff import autograd, foreign_errors, profiler
 from fdiff.hooks import hooks
 from fdiff.kernels import machine_code
-from fdiff.process import anomaly_watch, observation
+from fdiff.process import anomaly_watch, forking, observation
 from fdiff.process.background import worker
 from fdiff.process.forking import no_fork
 from fdiff.trace.recorder import Recorder
@@ -144,9 +144,12 @@ def profile(k):
 
 
 def forks(k):
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
+    parent, child = os.getpid(), 0
+    try:
+        child = os.fork()
+    finally:
+        if os.getpid() != parent:  # also where an exception comes out of `fork` there
+            os._exit(0)
     os.waitpid(child, 0)
     return first(k)
 
@@ -169,13 +172,15 @@ class LostError(AssertionError):
 
 GETTERS = [f(id).__code__ for f in (foreign_errors.hiding, foreign_errors.noting)]
 TELLING = foreign_errors.telling(id).__code__
+HANDLER = foreign_errors.uninterrupted_entry(forking._whole(int)).__code__
 
 
 @cache
 def is_uninterrupted(code):
     """Whether no handler runs at the entry of a function: it goes on, as after ``yield from``."""
     at = code.co_code[::2].index(opmap["RESUME"])
-    return issubclass(BASE, KeyError | AttributeError) and code.co_code[2 * at + 1] == 2
+    dropped = issubclass(BASE, KeyError | AttributeError) or code == HANDLER
+    return dropped and code.co_code[2 * at + 1] == 2
 
 
 def is_answer(frame):
@@ -187,8 +192,8 @@ def is_answer(frame):
 def run(program, k, at):
     """Run a program with an exception at event `at`; how many events there were.
 
-    It is lost where Python ignores it in a handler of forks, and, as tracing alone calls anything
-    then, in a generator that is closed.
+    It is lost where Python ignores it in a generator that is closed: tracing alone calls anything
+    then.
     """
     count, me, seen, ignored, place = 0, threading.get_ident(), False, [], []
     sys.unraisablehook = lambda one: ignored.append(one.object)
@@ -227,7 +232,7 @@ def run(program, k, at):
     finally:
         sys.settrace(None)
         sys.unraisablehook = sys.__unraisablehook__
-    excused = program is forks or any(isinstance(one, GeneratorType) for one in ignored)
+    excused = any(isinstance(one, GeneratorType) for one in ignored)
     if 0 < at <= count and not seen and not (ignored and excused):
         raise LostError(f"it is swallowed, or ignored in {ignored}, at\n{''.join(place)}")
     return count

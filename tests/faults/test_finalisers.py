@@ -24,7 +24,7 @@ HERE, PACKAGE = Path(__file__).parent, Path(fdiff.__file__).parent
 X = np.linspace(0.1, 0.9, 5)
 PROGRAMS = (
     "first", "dropped", "jit", "cold", "profile", "backward", "lookups", "attributes", "containers",
-    "primitive", "loops",
+    "primitive", "loops", "forks",
 )  # fmt: skip
 KINDS = {
     "Exception": 1500, "TimeoutError": 1500, "AttributeError": 400, "KeyError": 400,

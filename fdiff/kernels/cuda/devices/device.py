@@ -5,7 +5,6 @@ There are two: a GPU (`gpu`) and Numba's simulator (`simulator`). `device` gives
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from ....device_arrays import DeviceArray
 from ....errors import DeviceError, failure
-from ....process.forking import imported
+from ....process.forking import at_fork, imported
 from ..cuda_program import CudaKernel
 from . import adapter
 
@@ -119,5 +118,4 @@ def device(call: str) -> CudaDevice:
 
 
 _devices: dict[bool, CudaDevice] = {}  # made at the first call: the simulator by True
-if hasattr(os, "register_at_fork"):  # CUDA does not work in a child: it asks again, and is told so
-    os.register_at_fork(after_in_child=_devices.clear)
+at_fork(after_in_child=_devices.clear)  # where CUDA does not work: it asks again, and is told so
