@@ -204,7 +204,7 @@ class NoFork:
             self.reopen()
 
     def undo(self) -> None:
-        """Undo what the handlers did before the fork; called again, what is left of it."""
+        """Undo the handlers that ran before the fork; a second call undoes the rest."""
         while self._prepared:
             self._prepared[-1]()
             self._prepared.pop()
