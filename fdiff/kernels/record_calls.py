@@ -31,8 +31,8 @@ from .runtime.macros import expand, numbered
 # Words of the call data: where in a record the words of arguments, results, constant results and of
 # the bytes of all these begin, and how many there are; functions.
 _FIELDS = (
-    "READ", "READ_COUNT", "PLACE", "SOURCE", "RESULT_COUNT", "VALUE", "VALUE_COUNT", "BYTES",
-    "COUNT", "ALLOCATE", "FREE", "COMPARE", "COPY",
+    "PLACE", "PLACED", "READ_COUNT", "VALUE", "VALUE_COUNT", "BYTES", "COUNT", "ALLOCATE", "FREE",
+    "COMPARE", "COPY",
 )  # fmt: skip
 PLACES = {name: k for k, name in enumerate(_FIELDS)}
 MACROS: dict[str, int] = {
@@ -67,22 +67,7 @@ def overlap(c: "i8*", r: "i8*", given: "i8*") -> "i8":
 
 """
 
-_TABLE_OF_ADDRESSES = """\
-# The table of addresses that a kernel is given.
-def fill(c: "i8*", r: "i8*", given: "i8*", data: "i8*", guard: "i8") -> "i8":
-    reads = c[READ_COUNT]
-    for k in range(reads):
-        data[r[c[READ] + k]] = given[k]
-    for k in range(c[RESULT_COUNT]):
-        data[r[c[PLACE] + k]] = given[reads + k]
-    fixed = rt.int64(r[R_FIXED])
-    for k in range(r[R_FIXED_COUNT]):
-        data[fixed[3 * k]] = fixed[3 * k + 1]
-    data[r[R_WORK_AT]] = rt.address(data) + r[R_WORK]
-    if r[R_GUARD] != NONE:
-        data[r[R_GUARD]] = guard
-    return 0
-
+_PINS_HOLD = """\
 # Whether the inputs that a record relies on have the bytes that they had.
 def pins_hold(c: "i8*", r: "i8*", data: "i8*") -> "i8":
     pins = rt.int64(r[R_PINS])
@@ -98,23 +83,29 @@ _KERNEL_STATUS = """\
 # Copies of results that are one output of the kernel, and results that are constant.
 def copies(c: "i8*", r: "i8*", given: "i8*", data: "i8*") -> "i8":
     bytes = rt.int64(rt.address(r) + 8 * c[BYTES])
-    reads = c[READ_COUNT]
-    for k in range(c[RESULT_COUNT]):
-        source = r[c[SOURCE] + k]
-        if source != NONE:
-            rt.call3(c[COPY], given[reads + k], data[source], bytes[reads + k])
-    constants = reads + c[RESULT_COUNT]
-    for k in range(c[VALUE_COUNT]):
-        value = rt.address(r) + 8 * (c[VALUE] + k)
-        rt.call3(c[COPY], given[constants + k], value, bytes[constants + k])
+    twins = rt.int64(r[R_TWINS])
+    for j in range(r[R_TWIN_COUNT]):
+        k = twins[2 * j]
+        rt.call3(c[COPY], given[k], data[twins[2 * j + 1]], bytes[k])
+    for j in range(c[VALUE_COUNT]):
+        k = c[PLACED] + j
+        rt.call3(c[COPY], given[k], rt.address(r) + 8 * (c[VALUE] + j), bytes[k])
     return 0
 
 # The status of the kernel of a record; MISS if that does not hold, unless it is known to (`sure`).
-def kernel_status(c: "i8*", r: "i8*", given: "i8*", data: "i8*", sure: "i8") -> "i8":
+def kernel_status(c: "i8*", r: "i8*", given: "i8*", data: "i8*", sure: "i8") -> "i8 inline":
     guard = rt.stack(1)
     rt.int64(guard)[0] = 1
-    fill(c, r, given, data, guard)
-    if sure == 0 and r[R_PIN_COUNT] != 0 and pins_hold(c, r, data) == 0:
+    places = rt.int64(rt.address(r) + 8 * c[PLACE])
+    for k in range(c[PLACED]):
+        data[places[k]] = given[k]
+    fixed = rt.int64(r[R_FIXED])
+    for k in range(r[R_FIXED_COUNT]):
+        data[fixed[3 * k]] = fixed[3 * k + 1]
+    data[r[R_WORK_AT]] = rt.address(data) + r[R_WORK]
+    if r[R_GUARD] != NONE:
+        data[r[R_GUARD]] = guard
+    if r[R_PIN_COUNT] != 0 and sure == 0 and pins_hold(c, r, data) == 0:
         return MISS
     status = rt.call4(r[R_KERNEL], data, r[R_STRIDES], r[R_INTS], r[R_FLOATS])
     if status != 0 and r[R_BY_LIBM] != 0:
@@ -123,21 +114,25 @@ def kernel_status(c: "i8*", r: "i8*", given: "i8*", data: "i8*", sure: "i8") -> 
         return status
     if sure == 0 and rt.int64(guard)[0] & 255 == 0:
         return MISS
-    return copies(c, r, given, data)
+    if r[R_TWIN_COUNT] + c[VALUE_COUNT] != 0:
+        copies(c, r, given, data)
+    return 0
 
 """
 
 _ATTEMPT = """\
 # The same with memory for the kernel: on the stack where it is little.
-def attempt(c: "i8*", r: "i8*", given: "i8*", sure: "i8") -> "i8":
-    if r[R_TOTAL] <= STACK:
-        here = rt.stack((STACK + LINE) // 8)
-        return kernel_status(c, r, given, rt.int64((here + LINE - 1) & -LINE), sure)
-    workspace = rt.call1(c[ALLOCATE], r[R_TOTAL] + LINE)
-    if workspace == 0:
-        return NO_MEMORY
-    status = kernel_status(c, r, given, rt.int64((workspace + LINE - 1) & -LINE), sure)
-    rt.call1(c[FREE], workspace)
+def attempt(c: "i8*", r: "i8*", given: "i8*", sure: "i8") -> "i8 inline":
+    here = rt.stack((STACK + LINE) // 8)
+    workspace = 0
+    if r[R_TOTAL] > STACK:
+        workspace = rt.call1(c[ALLOCATE], r[R_TOTAL] + LINE)
+        if workspace == 0:
+            return NO_MEMORY
+        here = workspace
+    status = kernel_status(c, r, given, rt.int64((here + LINE - 1) & -LINE), sure)
+    if workspace != 0:
+        rt.call1(c[FREE], workspace)
     return status
 
 # The same with memory of their own for the results, which are copied behind the kernel.
@@ -176,7 +171,7 @@ def call_record(c: "i8*", r: "i8*", given: "i8*", sure: "i8", memory: "i8") -> "
 
 """
 
-TEXT = "\n" + _OVERLAP + _TABLE_OF_ADDRESSES + _KERNEL_STATUS + _ATTEMPT + _CALL
+TEXT = "\n" + _OVERLAP + _PINS_HOLD + _KERNEL_STATUS + _ATTEMPT + _CALL
 
 
 def record_caller(records: RecordTable) -> RecordCaller:
@@ -190,9 +185,8 @@ def call_data(records: RecordTable, *, constants: bool) -> dict[str, int]:
     words, python, library = records.words, ctypes.pythonapi, c_library()
     values = words.value if constants else {}
     return {
-        "READ": min(words.read.values(), default=0), "READ_COUNT": len(words.read),
-        "PLACE": min(words.place.values(), default=0),
-        "SOURCE": min(words.source.values(), default=0), "RESULT_COUNT": len(words.place),
+        "PLACE": min([*words.read.values(), *words.place.values()], default=0),
+        "PLACED": len(words.read) + len(words.place), "READ_COUNT": len(words.read),
         "VALUE": min(values.values(), default=0), "VALUE_COUNT": len(values),
         "BYTES": words.bytes, "COUNT": len(words.read) + len(words.place) + len(values),
         "ALLOCATE": address_of(python.PyMem_RawMalloc), "FREE": address_of(python.PyMem_RawFree),

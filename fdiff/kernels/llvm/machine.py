@@ -132,11 +132,12 @@ def optimised(module: ir.Module | str, *, packed: bool = True) -> str:
 def glue_code(module: ir.Module) -> bytes:
     """Machine code of functions that branch and call, and have no loop worth vectorising.
 
-    Two passes suffice for these: locals in registers, fewer branches.
+    Three passes suffice for these: inlined functions, locals in registers, fewer branches.
     """
 
     def shorten(parsed: llvm.ModuleRef) -> None:
         passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
         passes.add_sroa_pass()
         passes.add_simplify_cfg_pass()
         _run(passes, parsed, _builder(target(), 1))

@@ -130,7 +130,8 @@ def _add_entry(
 def function_of(text: str) -> ir.Module:
     """The module of one function of numbers and memory with C's calling convention.
 
-    It is the last one of the text; those before it are internal, each for those after it.
+    It is the last one of the text; those before it are internal, each for those after it. Glue code
+    has those "inline" that are annotated so (``-> "i8 inline"``).
     """
     nodes = ast.parse(text).body
     module = ir.Module()
@@ -144,9 +145,11 @@ def _define(module: ir.Module, node: ast.FunctionDef, *, internal: bool) -> None
     """One function, with the types that its annotations say."""
     annotations = [str(ast.literal_eval(a.annotation)) for a in node.args.args if a.annotation]
     types = [words.split()[0] for words in annotations]
-    out = str(ast.literal_eval(node.returns)) if node.returns else "i8"
+    out, *inline = str(ast.literal_eval(node.returns)).split() if node.returns else ["i8"]
     name = local(node.name) if internal else node.name
-    attributes = "noinline nounwind" if internal else "nounwind"  # compiled once, not at each call
+    attributes = "nounwind"
+    if internal:  # compiled once, not at each call, where the text does not ask for that
+        attributes = "alwaysinline nounwind" if inline else "noinline nounwind"
     parameters = [llvm_type(t) for t in types]
     function = declare(module, name, llvm_type(out), parameters, attributes, internal=internal)
     for argument, words in zip(function.args, annotations, strict=True):

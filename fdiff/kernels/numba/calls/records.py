@@ -33,7 +33,7 @@ from .call_layout import (
 
 HEADER = (
     "NEXT", "TOTAL", "WORK", "WORK_AT", "KERNEL", "BY_LIBM", "STRIDES", "INTS", "FLOATS", "FIXED",
-    "FIXED_COUNT", "PINS", "PIN_COUNT", "GUARD", "C_ORDER",
+    "FIXED_COUNT", "PINS", "PIN_COUNT", "GUARD", "TWINS", "TWIN_COUNT", "C_ORDER",
 )  # fmt: skip
 OFFSETS = {name: k for k, name in enumerate(HEADER)}
 NONE = -1  # in place of a position
@@ -52,16 +52,15 @@ _EMPTY = np.zeros(2, np.int64)  # one chain without a record
 class WordMap(NamedTuple):
     """Where the words of a record are that follow its header, by leaf.
 
-    `key` are what records are looked up by; `read` is the position of an argument among the
-    addresses that the kernel is given. Of a result: its sizes, its position, the position of the
-    output that it is a copy of, or its value. From `bytes` on are the bytes of all these, in order.
+    `key` are what records are looked up by; `read` and `place` are the positions of arguments and
+    of results among the addresses that the kernel is given. Of a result there are its sizes, too,
+    or its value. From `bytes` on are the bytes of all these, in order.
     """
 
     key: tuple[tuple[int, int, int], ...]  # the word, the leaf, the axis (-1: the leaf's value)
     read: dict[int, int]
-    sizes: dict[int, tuple[int, ...]]
     place: dict[int, int]
-    source: dict[int, int]
+    sizes: dict[int, tuple[int, ...]]
     value: dict[int, int]
     bytes: int
     length: int
@@ -82,9 +81,8 @@ def word_map(layout: CallLayout) -> WordMap:
     return WordMap(
         tuple(key),
         {k: next(words) for k in traced},
+        {k: next(words) for k in outputs},
         {k: tuple([next(words) for _ in range(entry.rank)]) for k, entry in outputs.items()},
-        {k: next(words) for k in outputs},
-        {k: next(words) for k in outputs},
         {k: next(words) for k in numbers},
         first := next(words),
         first + len(traced) + len(outputs) + len(numbers),
@@ -239,27 +237,29 @@ class RecordTable:
         for leaf, word in self.words.read.items():
             at = [k for k, s in enumerate(record.sources) if type(s) is int and s == leaf]
             words[word] = at[0] if at else count - 1
-        self._outputs(record, words, first, count - 1)
+        twins = self._outputs(record, words, first)
+        words[OFFSETS["TWINS"]], words[OFFSETS["TWIN_COUNT"]] = self._array(twins), len(twins) // 2
         words[self.words.bytes :] = [*self._bytes(words)]
         self._held += [record, bound.owner]
         return words
 
-    def _outputs(self, record: KernelRecord, words: np.ndarray, first: int, spare: int) -> None:
-        """Fill in the words of the results."""
-        at: dict[int, int] = {}
-        for leaf, (output, result) in enumerate(
-            zip(record.outputs, self._layout.made, strict=True)
-        ):
+    def _outputs(self, record: KernelRecord, words: np.ndarray, first: int) -> list[int]:
+        """Fill in the words of the results; those that are copies, by address, and of what."""
+        at, twins = set[int](), list[int]()
+        spare = first + len(record.kernel.made) + 1
+        for leaf, result in enumerate(self._layout.made):
+            output = record.outputs[leaf]
             if isinstance(result, Number):
                 bits = np.array([output], float if result.kind is float else np.int64)
                 words[self.words.value[leaf]] = bits.view(np.int64)[0]
                 continue
             assert isinstance(output, int), "an output of the kernel is known by its number"
             words[list(self.words.sizes[leaf])] = record.kernel.made[output][0]
-            again = output in at
-            words[self.words.place[leaf]] = spare if again else first + output
-            words[self.words.source[leaf]] = first + output if again else NONE
-            at[output] = leaf
+            words[self.words.place[leaf]] = spare if output in at else first + output
+            if output in at:
+                twins += [len(self.words.read) + [*self.words.place].index(leaf), first + output]
+            at |= {output}
+        return twins
 
     def _bytes(self, words: np.ndarray) -> Iterator[int]:
         """The bytes of the arguments that the kernel reads, of its outputs, and of constants."""
