@@ -91,10 +91,17 @@ class Turn:
         return self._next.setdefault(0, turn)  # atomic: of several threads, one comes next
 
 
+def _means_full_memory(words: str) -> bool:
+    """Whether an import failed for memory, by the words of the loader and of Python."""
+    phrases = ("failed to map segment", "Cannot allocate memory", "failed without raising")
+    return any(phrase in words for phrase in phrases) and "not permitted" not in words
+
+
 class NoFork:
     """A context in which any number of threads may be, also more than once, but no fork happens.
 
-    A fork waits until the other threads have left, and nobody enters until it is over. Handlers
+    An import for which there is no memory is a MemoryError there, whatever the loader calls it. A
+    fork waits until the other threads have left, and nobody enters until it is over. Handlers
     given to `at_fork` run while nobody is inside. A thread is inside as long as the frame of its
     ``with`` statement runs (see `Turn`).
     """
@@ -110,8 +117,12 @@ class NoFork:
     def __enter__(self) -> None:
         self.enter(sys._getframe(1))
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, _kind: object = None, error: object = None, _traceback: object = None
+    ) -> None:
         self.leave(sys._getframe(1))
+        if isinstance(error, ImportError | SystemError) and _means_full_memory(str(error)):
+            raise MemoryError(f"fdiff: {error}") from error
 
     def enter(self, frame: FrameType, *, beside: int = 0) -> None:
         """Be inside, for as long as `frame` runs or until it leaves.
@@ -360,12 +371,7 @@ no_fork = NoFork()
 def imported(name: str, package: str | None = None) -> ModuleType:
     """Import a module while no fork is under way."""
     with no_fork:
-        try:
-            return importlib.import_module(name, package)
-        except ImportError as error:
-            if "failed to map segment" in str(error):  # the loader's words for a full memory
-                raise MemoryError(f"fdiff: {error}") from error
-            raise
+        return importlib.import_module(name, package)
 
 
 def late(module: str, package: str | None, name: str) -> Callable[..., Any]:
@@ -386,8 +392,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_own[0], after_in_parent=_own[1], after_in_child=_own[3])
     os.register_at_fork(after_in_parent=_own[2])
 
-# Forks wait for these imports, too.
-import ctypes  # noqa: E402 - see above
+import ctypes  # noqa: E402 - forks wait for these imports, too
 
 from ..foreign_errors import not_foreign, uninterrupted_entry  # noqa: E402 - see above
 

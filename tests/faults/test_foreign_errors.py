@@ -221,7 +221,13 @@ def test_what_arrives_while_a_file_is_looked_for_comes_out(kind, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "kind"), [("failed to map segment", MemoryError), ("no module", ImportError)]
+    ("words", "kind"),
+    [
+        ("failed to map segment", MemoryError),
+        ("cannot create a descriptor: Cannot allocate memory", MemoryError),
+        ("failed to map segment: Operation not permitted", ImportError),
+        ("no module", ImportError),
+    ],
 )
 def test_a_module_without_room_in_memory_is_a_memory_error(words, kind, monkeypatch):
     def import_module(*_):
@@ -230,6 +236,8 @@ def test_a_module_without_room_in_memory_is_a_memory_error(words, kind, monkeypa
     monkeypatch.setattr(forking.importlib, "import_module", import_module)
     with pytest.raises(kind, match=words):
         forking.imported("a")
+    with pytest.raises(kind, match=words), forking.no_fork:  # as imports by statements are
+        import_module()
 
 
 class Fit:
