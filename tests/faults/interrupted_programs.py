@@ -189,6 +189,15 @@ def is_answer(frame):
     return asked and issubclass(BASE, AttributeError)
 
 
+def is_getter(frame):
+    """Whether none of its lines begins where a handler may run.
+
+    Handlers run at the entry of a function and at the end of a call. The entry of a getter is
+    quiet, each of its calls ends inside of a ``try``, and in what it calls exceptions are raised.
+    """
+    return frame.f_code in GETTERS and issubclass(BASE, KeyError | AttributeError)
+
+
 def run(program, k, at):
     """Run a program with an exception at event `at`; how many events there were.
 
@@ -217,12 +226,12 @@ def run(program, k, at):
     def start(frame, event, _):
         if not frame.f_code.co_filename.startswith(FOLDER) or threading.get_ident() != me:
             return None
-        if is_answer(frame):
+        if is_answer(frame) or is_getter(frame):
             return None
         entry_is_quiet = is_uninterrupted(frame.f_code)
         if not entry_is_quiet:
             come_by(frame)
-        return within if entry_is_quiet or frame.f_code in GETTERS else local
+        return within if entry_is_quiet else local
 
     sys.settrace(start)
     try:
