@@ -15,7 +15,7 @@ _FAR = 2147483648.0  # angles that are for libm
 
 
 def forms(formula: ComplexFormula) -> Iterator[tuple[str, list[str]]]:
-    """The lines for operands that are single (``S``) or many (``V``): `m` entries in a loop."""
+    """The lines for operands that are single (``S``) or many (``V``): `count` entries in a loop."""
     for kinds in product("VS", repeat=len(formula.reads)):
         before: list[str] = []
         inside: list[str] = []
@@ -31,7 +31,7 @@ def forms(formula: ComplexFormula) -> Iterator[tuple[str, list[str]]]:
 
 
 def _loop(lines: list[str]) -> list[str]:
-    return ["for i in range(m):", *("    " + line for line in lines)]
+    return ["for i in range(count):", *("    " + line for line in lines)]
 
 
 def _looked(lines: list[str]) -> list[str]:
@@ -65,6 +65,6 @@ def _loads(k: int, dtype: str, kind: str) -> list[str]:
 
 def _stores(parts: tuple[str, ...], *, many: bool) -> list[str]:
     if len(parts) == 1:
-        return [f"floats[d{' + i' * many}] = {parts[0]}"]
-    place = f"d{' + 2 * i' * many}"
+        return [f"floats[target{' + i' * many}] = {parts[0]}"]
+    place = f"target{' + 2 * i' * many}"
     return [f"u9 = {parts[0]}", f"floats[{place} + 1] = {parts[1]}", f"floats[{place}] = u9"]

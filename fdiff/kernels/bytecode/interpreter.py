@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 ROW = 8  # integers of an instruction
-FIELDS = ("m", "d", "a", "b", "c", "s", "x")
+FIELDS = ("count", "target", "a", "b", "c", "steps", "row")
 PARAMETERS = {
     "code": "i4*", "first": "i8", "last": "i8", "floats": "f8*", "ints": "i8*", "extra": "i8*",
 }  # fmt: skip

@@ -1,12 +1,12 @@
 """The opcodes of the bytecode interpreter: elementwise ones from the op tables, the others by hand.
 
-An instruction is a row of eight 32-bit integers: opcode, count ``m``, destination ``d``, operands
-``a``, ``b``, ``c``, strides ``s``, and ``x``, the row of a table of further numbers. Places are
+An instruction is a row of eight 32-bit integers: opcode, ``count``, ``target``, operands ``a``,
+``b``, ``c``, ``steps``, and ``row``, the place of further numbers in a table (`extra`). Places are
 counted in slots of eight bytes, one for each entry of whatever dtype.
 
 An elementwise op has an opcode for each list of dtypes it takes and for each *form*: ``S`` for
-single entries, ``X`` for `m` entries, operands stepping by 0 or 1 (a bit each of `s`), and of
-numbers, where it can be vectorised, one with a ``V`` or ``S`` for each operand: vectors of `m`
+single entries, ``X`` for `count` entries, operands stepping by 0 or 1 (a bit each of `steps`), of
+numbers, where it can be vectorised, one with a ``V`` or ``S`` for each operand: vectors of `count`
 times eight entries, the last of which may be garbage, or single entries.
 """
 
@@ -187,15 +187,15 @@ def _loop(entry: _Entry, form: str) -> list[str]:
         if kind == "V":
             place += " + i"
         elif kind == "X":
-            before.append(f"step{k} = (s >> {k}) & 1")
+            before.append(f"step{k} = (steps >> {k}) & 1")
             place += f" + step{k} * i"
         target = before if kind in ("S", "") else inside
         target.append(f"{dtype[0]}{k} = {_load(dtype, place)}")
     names = [f"{dtype[0]}{k}" for k, dtype in enumerate(entry.reads)]
-    inside.append(_store(entry, names, "d + i" if form else "d"))
+    inside.append(_store(entry, names, "target + i" if form else "target"))
     if not form:
         return [*before, *inside]
-    count = "m" if form == "X" else f"{PADDED} * m"
+    count = "count" if form == "X" else f"{PADDED} * count"
     return [*before, f"for i in range({count}):", *("    " + line for line in inside)]
 
 
