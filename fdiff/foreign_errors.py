@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import _GeneratorContextManager, suppress
 from functools import WRAPPER_ASSIGNMENTS, WRAPPER_UPDATES, partial
-from opcode import opmap
+from opcode import opmap, opname
 from pathlib import Path
 from threading import get_ident
 from types import FunctionType, TracebackType
@@ -25,6 +25,7 @@ _OURS = frozenset(
         "distributed", "dask", "cloudpickle",
     ]
 )  # fmt: skip
+_RAISING = ("RAISE_VARARGS", "RERAISE")
 _AFTER_YIELD_FROM = 2  # the argument of RESUME
 ASKED_BY_NUMPY = frozenset(["__array_interface__", "__array_struct__", "__array_priority__"])
 _Error = TypeVar("_Error", bound=BaseException)
@@ -218,6 +219,20 @@ def is_of_signal_handler(error: BaseException) -> bool:
                 return True
         caller, tb = frame, tb.tb_next
     return False
+
+
+def is_sent_by_thread(error: BaseException) -> bool:
+    """Whether another thread has sent an exception, which no code raises in this one.
+
+    Python makes it of a class, at the end of a call. What C code raises there is of no class of the
+    user's, and says why.
+    """
+    tb = error.__traceback__
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    if tb is None or opname[tb.tb_frame.f_code.co_code[tb.tb_lasti]] in _RAISING:
+        return False
+    return not error.args or _is_foreign_module(type(error).__module__)
 
 
 def comes_once(again: Callable[[], object]) -> bool:

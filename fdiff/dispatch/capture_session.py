@@ -24,7 +24,7 @@ from ..capture.value_kinds import MISSING
 from ..capture.written.release import NoValueError
 from ..device_arrays import CPU, DeviceArray
 from ..errors import FdiffError, LeakError, TraceError, failure, message
-from ..foreign_errors import contextmanager, is_of_signal_handler
+from ..foreign_errors import contextmanager, is_of_signal_handler, is_sent_by_thread
 from ..ops.replacements import replacement_of
 from ..trace import Trace, TracedArray, private, replaces, root_trace
 from ..trace.local_arrays import plain
@@ -307,7 +307,8 @@ def watched(
     try:
         yield session
     except Exception as error:
-        if root is trace and not is_of_signal_handler(error) and session.discard():
+        from_outside = is_of_signal_handler(error) or is_sent_by_thread(error)
+        if root is trace and not from_outside and session.discard():
             raise RunAgainError from error
         words = _refused(error) if isinstance(error, TypeError | ValueError) else None
         if words is None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
 
-from ..foreign_errors import Suppressed
+from ..foreign_errors import Suppressed, not_signalled
 
 MOST_BYTES = 1 << 30  # that a loop keeps, where nothing else is said
 budget: ContextVar[int | None] = ContextVar("fdiff.memory_budget", default=None)
@@ -36,7 +36,7 @@ def has_room(size: int) -> bool:
         with Suppressed(OSError):
             mmap.mmap(-1, size, **_PRIVATE).close()
             return True
-    except MemoryError:
+    except not_signalled(MemoryError):
         pass
     return False
 

@@ -1,5 +1,6 @@
 """Exceptions that arrive while a fast path is under way: none is lost, the next call is right."""
 
+import ctypes
 import itertools
 import signal
 import sys
@@ -23,6 +24,7 @@ from fdiff.kernels.llvm.stub.call_descriptor import (
     ResultStep,
 )
 from fdiff.kernels.llvm.stub.interpreter_abi import python_api
+from fdiff.process import room
 
 X = np.linspace(0.1, 0.9, 5)
 
@@ -278,3 +280,58 @@ def test_an_alarm_in_a_run_that_may_run_again_comes_out(base, monkeypatch):
     finally:
         signal.signal(signal.SIGALRM, before)
     assert next(rings) > 1
+
+
+class SentError(Exception):
+    """What another thread sends."""
+
+    def __init__(self):
+        super().__init__("sent")
+
+
+@pytest.mark.parametrize("kind", [SentError, TypeError, ValueError])
+def test_what_a_thread_sends_to_a_run_that_may_run_again_comes_out(kind, monkeypatch):
+    """The function ran again, and the exception was lost."""
+
+    def interrupted(proxy, value):
+        if not sent:
+            sent.append(kind)
+            send(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(kind))
+        append(proxy, value)
+
+    send, sent = ctypes.pythonapi.PyThreadState_SetAsyncExc, []
+    append, history = ListProxy.append, [1.0]
+    monkeypatch.setattr(ListProxy, "append", interrupted)
+
+    def f(x):
+        history.append(history[-1] + 1.0)
+        return np.sum(x * history[-1])
+
+    fdiff.cache_clear()
+    slope = fdiff.grad(f)
+    with pytest.raises(kind):
+        slope(X)
+    for _ in range(3):
+        assert slope(X).tolist() == [history[-1]] * 5
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
+def test_a_memory_error_of_an_alarm_is_no_lack_of_room(monkeypatch):
+    """Another MemoryError came out, which said that LLVM had no room."""
+
+    class AlarmError(MemoryError):
+        pass
+
+    def ring(*_):
+        raise AlarmError
+
+    def mapped(*_, **__):
+        signal.raise_signal(signal.SIGALRM)
+
+    before = signal.signal(signal.SIGALRM, ring)
+    monkeypatch.setattr(room.mmap, "mmap", mapped)
+    try:
+        with pytest.raises(AlarmError):
+            room.check_room()
+    finally:
+        signal.signal(signal.SIGALRM, before)
