@@ -21,10 +21,11 @@ from ..attributes import cached_property
 from ..facets import Rules
 from ..interpret import Interpreter
 from ..primitive import ZERO, Primitive
-from ..tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
+from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace import TracedArray, apply_many, current, splice
 from .activity import reached
 from .apply_rules import Bar
+from .loops.bodies import entered
 from .simplify import Simplifier
 
 Traced = Sequence[TracedArray]
@@ -214,22 +215,11 @@ def _opening(node: Node) -> Way:
     def enter(builder: Builder, ids: dict[int, int]) -> int:
         operands = tuple([ids[a] for a in node.args])
         held = [builder.add(HELD, (g,)) for g in operands]
-        outs = _entered(rule.forward, builder, held)
+        inner = dict(zip(rule.forward.inputs, held, strict=True))
+        outs = entered(rule.forward, builder, inner, rule.forward.outputs)
         return builder.add(RULED, (*outs, *operands), node.params, None, node.types)
 
     return enter
-
-
-def _entered(tape: Tape, builder: Builder, operands: Sequence[int]) -> list[int]:
-    """The outputs of a tape whose nodes are entered with `given` for its inputs."""
-    ids = dict(zip(tape.inputs, operands, strict=True))
-    for i, (primitive, args, params, types) in enumerate(tape.nodes):
-        if primitive is INPUT:
-            continue
-        ids[i] = builder.add(primitive, tuple([ids[a] for a in args]), params, None, types)
-        if i in tape.lines:  # the lines of the rule, not the line of the call
-            builder.lines.setdefault(ids[i], tape.lines[i])
-    return [ids[o] for o in tape.outputs]
 
 
 def closed(tape: Tape) -> Tape:
@@ -318,7 +308,8 @@ def _inlined(tape: Tape, calls: Mapping[int, Tape]) -> Tape:
 
 def _inlining(i: int, inner: Tape, node: Node, results: dict[int, list[int]]) -> Way:
     def enter(builder: Any, ids: dict[int, int]) -> int:
-        results[i] = _entered(inner, builder, [ids[a] for a in node.args])
+        operands = dict(zip(inner.inputs, [ids[a] for a in node.args], strict=True))
+        results[i] = entered(inner, builder, operands, inner.outputs)
         return results[i][0]
 
     return enter

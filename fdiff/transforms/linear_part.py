@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..tape import CONSTANT, Builder, Tape
+from ..tape import CONSTANT, Tape
+from .loops.bodies import rearranged
 
 
 class Parts(NamedTuple):
@@ -33,19 +34,6 @@ def split(tape: Tape, inputs: int, outputs: int) -> Parts:
     read = [a for i in sorted(moving) for a in tape.nodes[i].args] + list(ends)
     constant = {i for i, node in enumerate(tape.nodes) if node.primitive is CONSTANT}
     residuals = [a for a in dict.fromkeys(read) if a not in moving and a not in constant]
-    own = {i for i in range(len(tape.nodes)) if i not in moving}
-    computed = _part(tape, own, tape.inputs[:inputs], (*tape.outputs[:outputs], *residuals))
-    rest = _part(tape, moving | constant, (*residuals, *tape.inputs[inputs:]), ends)
+    computed = rearranged(tape, tape.inputs[:inputs], (*tape.outputs[:outputs], *residuals))
+    rest = rearranged(tape, (*residuals, *tape.inputs[inputs:]), ends)
     return Parts(computed, rest)
-
-
-def _part(tape: Tape, nodes: set[int], inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Tape:
-    """The tape of some nodes; `inputs` are nodes whose values it is given."""
-    builder = Builder()
-    ids = {i: builder.input(tape.nodes[i].type) for i in inputs}
-    for i, (primitive, args, params, types) in enumerate(tape.nodes):
-        if i in nodes and i not in ids:
-            ids[i] = builder.add(primitive, tuple([ids[a] for a in args]), params, None, types)
-            if i in tape.lines:
-                builder.lines.setdefault(ids[i], tape.lines[i])
-    return builder.finish([ids[o] for o in outputs])
