@@ -21,12 +21,6 @@ from .ir.word_table import with_periodic_of_libm
 INDENT = "    "
 STARTED = "started"  # the local that holds when a kernel with loops over trips began
 TRIP = "trip"  # how the names of trips of loops begin
-_LEAST_SHARED = 60_000.0  # ns of work of a kernel from which on threads share it
-_LEAST_OF_LOOP = 5_000.0  # ns of work of a loop from which on it is shared, if any is
-_COST_OF_BARRIER = 2_000.0  # ns of work that each barrier has to be worth
-_LEAST_OF_PART = 20_000.0  # ns of work in each part of a loop, at least
-_MOST_PARTS = 64
-_LEAST_RATIO = 12  # work of a loop, as a multiple of that on private memory, at least
 _FACTORS = re.compile(r"\bn?\d+\b")
 
 
@@ -169,30 +163,3 @@ class GeneratedKernel(NamedTuple):
     @property
     def lines(self) -> int:
         return self.source.text.count("\n")
-
-    def heavy(self, sizes: tuple[int, ...]) -> frozenset[int]:
-        """The items worth sharing among threads, by number."""
-        return frozenset(
-            k for k, works in enumerate(self.work) if _time(works, sizes) > _LEAST_OF_LOOP
-        )
-
-    def parts(self, sizes: tuple[int, ...]) -> int:
-        """The number of parts of each parallel loop; 1 if threads would gain nothing.
-
-        It depends on the sizes alone, so that the rounding of sums does not depend on the threads.
-        """
-        time = sum(_time(works, sizes) for works in self.work)
-        if time < _LEAST_SHARED + _COST_OF_BARRIER * self.barriers:
-            return 1
-        private_work = _time(self.private_work, sizes)
-        return int(
-            min(
-                _MOST_PARTS,
-                time / _LEAST_OF_PART,
-                time / (_LEAST_RATIO * private_work) if private_work else _MOST_PARTS,
-            )
-        )
-
-
-def _time(works: tuple[Work, ...], sizes: tuple[int, ...]) -> float:
-    return sum(work.nanoseconds(sizes) for work in works)

@@ -16,6 +16,7 @@ from . import disk_cache, on_demand
 from .ir.kernel_graph import KernelGraph, Values
 from .kernel_source import GeneratedKernel, KernelSource, TextFacts, Work, WorkspaceBuffer
 from .thread_pool import threads
+from .thread_shares import parts_for_threads, shared_items
 
 _intact: set[str] = set()  # names of the files that this process read or wrote
 _sizes: set[int] = set()  # lengths of the tapes that have kernels
@@ -39,12 +40,12 @@ def select_source(graph: KernelGraph, values: Values, *, serial: bool = False) -
     if (
         not (serial or values.owners)
         and threads() > 1
-        and generated.parts(values.ints) > 1
+        and parts_for_threads(generated, values.ints) > 1
         and generated.lines <= _LONGEST
     ):
-        heavy = generated.heavy(values.ints)
+        heavy = shared_items(generated, values.ints)
         parallel_kernel = _parallel(graph, heavy)
-        parts = 1 if parallel_kernel is None else parallel_kernel.parts(values.ints)
+        parts = 1 if parallel_kernel is None else parts_for_threads(parallel_kernel, values.ints)
         if parallel_kernel is not None and parts > 1:
             return SelectedSource(parallel_kernel.source, parts, heavy)
     return SelectedSource(generated.source, 1)

@@ -15,8 +15,8 @@ import fdiff.intact_numpy as np
 from ..arraytype import BOOL
 from ..errors import message
 from ..kernel_rule import Kind
+from ..ops.entrywise.broadcasting import unbroadcast
 from ..ops.entrywise.elementwise import where
-from ..ops.entrywise.families import unbroadcast
 from ..primitive import ZERO, Primitive
 from ..tape import Node
 from ..trace import TracedArray

@@ -182,10 +182,8 @@ def test_random_programs_of_which_all_loops_are_shared(steps, parts):
     tape = simplify(vjp(tape_of(program(steps, [0]), x), [0]))
     arrays = [x, *like(rng, tape.output_types[:1])]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source_cache.GeneratedKernel, "parts", lambda self, sizes: parts)
-        patch.setattr(
-            source_cache.GeneratedKernel, "heavy", lambda self, sizes: frozenset(range(99))
-        )
+        patch.setattr(source_cache, "parts_for_threads", lambda kernel, sizes: parts)
+        patch.setattr(source_cache, "shared_items", lambda kernel, sizes: frozenset(range(99)))
         kernel = compiled(tape)
     assert is_shared(kernel)
     for got, want in zip(kernel(*arrays), evaluate(tape, *arrays), strict=True):

@@ -14,7 +14,7 @@ from ...ops.shapes.gather_scatter import iota
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, apply_many
 from ...trace.array_links import root_of
-from ...transforms.loops.decisions import Way, decided
+from ...transforms.loops.branch_tree import Way, branching_body
 from ...user_lines import user_line
 from .answers import Cells, runs_of
 from .counters import counted, size_of_count
@@ -128,7 +128,7 @@ class Ways:
         check_numbers(tape, sizes, held, divides=divides)
         for node in {node for own in questions for node, _ in own}:
             check_condition(tape, node)
-        self.tape = decided(tape, order, [*map(Way, questions, results)])
+        self.tape = branching_body(tape, order, [*map(Way, questions, results)])
 
     def _outs(self, run: WayRun, flags: dict[int, int]) -> list[int]:
         """The nodes of what a run hands on."""

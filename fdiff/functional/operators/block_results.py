@@ -1,4 +1,4 @@
-"""Results of dense Jacobians and Hessians: modes, types of blocks, parts, symmetry, structure."""
+"""Results of dense Jacobians and Hessians: types of blocks, parts, symmetry, structure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from ...arraytype import MOST_AXES, ArrayType
 from ...device_arrays import DeviceArray
 from ...dispatch.variant import Traced
 from ...errors import UNNAMED, InputError, failure
-from ...tape import Tape
 from ...tree import Spec, unflatten
 from ..call.results import deliver
 
@@ -34,15 +33,6 @@ class DenseBlocks(NamedTuple):
     types: list[ArrayType]
     chunk_size: int | None
     budget: int
-
-
-def pick_mode(mode: str, tape: Tape, wrt: Sequence[int]) -> str:
-    """Forward where there are no more inputs than outputs, else reverse."""
-    if mode != "auto":
-        return mode
-    rows = sum(t.size for t in tape.output_types if t.floating)
-    columns = sum(tape.input_types[k].size for k in wrt)
-    return "forward" if columns <= rows else "reverse"
 
 
 def block_type(out: ArrayType, inn: ArrayType, mode: str) -> ArrayType:

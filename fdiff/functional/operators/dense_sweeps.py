@@ -33,7 +33,7 @@ from ...tape import Builder, Tape
 from ...transforms.derivative_tapes import assembled, symmetric
 from ...transforms.pipeline import GRADIENT, HESSIAN, JACOBIAN, derive
 from ..call.late_operators import late
-from .block_results import DenseBlocks, block_type, mirrored, pick_mode, put_part, zeros_beside
+from .block_results import DenseBlocks, block_type, mirrored, put_part, zeros_beside
 from .seeded_blocks import SeededBlock, column_blocks, row_blocks
 
 if TYPE_CHECKING:
@@ -124,6 +124,15 @@ def jacobian_blocks(traced: Traced, mode: str, chunk_size: int | None) -> DenseB
     """The blocks of a Jacobian."""
     picked = pick_mode(mode, traced.tape, traced.wrt)
     return dense_blocks(traced.tape.output_types, traced.wrt_types, mode, picked, chunk_size)
+
+
+def pick_mode(mode: str, tape: Tape, wrt: Sequence[int]) -> str:
+    """Forward where there are no more inputs than outputs, else reverse."""
+    if mode != "auto":
+        return mode
+    rows = sum(t.size for t in tape.output_types if t.floating)
+    columns = sum(tape.input_types[k].size for k in wrt)
+    return "forward" if columns <= rows else "reverse"
 
 
 def dense_blocks(

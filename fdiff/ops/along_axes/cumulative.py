@@ -18,7 +18,8 @@ from ...facets import LayoutRule, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import UFUNC_METHODS, ZERO, Primitive, Sample
 from ...trace import TracedArray, apply, implements
-from ..entrywise.families import all_mapped, flat_op, linear, opaque_op, refuse
+from ..entrywise.broadcasting import all_mapped
+from ..entrywise.families import flat_op, linear, opaque_op, refuse
 from ..entrywise.kink_marks import marked
 from ..entrywise.sample_domains import positive, real, unit
 from ..shapes.shaping import normal_axis, traced

@@ -11,7 +11,7 @@ from ...facets import LayoutRule, Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
-from ..entrywise.families import align
+from ..entrywise.broadcasting import align
 from ..entrywise.sample_domains import real
 from ..term_rules_of_sums import first_operand
 

@@ -14,7 +14,8 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType, broadcast_all, promote
 from ...primitive import ZERO, Sample
 from ...trace import TracedArray, apply, implements
-from ..entrywise.families import all_mapped, kind_of, multilinear
+from ..entrywise.broadcasting import all_mapped
+from ..entrywise.families import kind_of, multilinear
 from ..entrywise.sample_domains import real
 from ..shapes.joining_and_splitting import concatenate_call
 from ..shapes.shaping import deepened, normal_axes, normal_axis, traced

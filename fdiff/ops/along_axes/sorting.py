@@ -14,7 +14,8 @@ from ...arraytype import INT, ArrayType
 from ...primitive import Sample
 from ...trace import TracedArray, apply, implements
 from ...trace.array_links import memory_axes
-from ..entrywise.families import all_mapped, flat_op
+from ..entrywise.broadcasting import all_mapped
+from ..entrywise.families import flat_op
 from ..entrywise.kink_marks import marked
 from ..entrywise.sample_domains import real
 from ..shapes.shaping import normal_axis, traced, with_axes

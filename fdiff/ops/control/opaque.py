@@ -13,7 +13,8 @@ from ...facets import Lowering, Rules, Structure
 from ...kernel_rule import KernelRule
 from ...primitive import Primitive
 from ...trace import TracedArray, apply
-from ..entrywise.families import align, kind_of
+from ..entrywise.broadcasting import align
+from ..entrywise.families import kind_of
 from ..shapes import axis_maps
 
 TypeRule = Callable[..., ArrayType]

@@ -22,7 +22,8 @@ import fdiff.intact_numpy as np
 from ...arraytype import broadcast_all
 from ...primitive import ZERO, Primitive
 from ...trace import TracedArray, apply
-from .families import add_up, elementwise, stretch
+from .broadcasting import stretch
+from .families import add_up, elementwise
 from .sample_domains import above_two, positive, real, unit
 
 Array = np.ndarray

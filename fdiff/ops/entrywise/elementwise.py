@@ -40,7 +40,8 @@ from .accurate_partials import (  # fmt: skip
     sech_squared,
     zero_power_log,
 )
-from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
+from .broadcasting import stretch
+from .families import elementwise, kind_of, refuse, ufunc_caller
 from .quotients_of_sums import over_a_sum
 from .sample_domains import above_one, count, plane, positive, real, truth, unit, whole
 

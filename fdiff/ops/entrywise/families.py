@@ -16,7 +16,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import ArrayType, Shape, broadcast, loop_dtypes
+from ...arraytype import ArrayType, broadcast, loop_dtypes
 from ...capture.data import TAKE_VALUES, is_table, lazy_words
 from ...capture.symbolic_numbers import SymbolicNumber
 from ...errors import InputError, TraceError, failure
@@ -40,6 +40,7 @@ from ...trace.operation_cache import ARITHMETIC
 from ...trace.recorder import objects_met
 from ...trace.ufunc_fast_path import enter
 from ..shapes import axis_maps
+from .broadcasting import align, stretch
 from .sample_domains import real
 
 Rule = Callable[..., object]
@@ -251,36 +252,6 @@ def add_up(terms: Sequence[object]) -> object:
     for term in terms:
         total = term if total is ZERO else total if term is ZERO else total + term
     return total
-
-
-def stretch(value: object, shape: Shape) -> object:
-    """`value` broadcast to `shape`; `ZERO` stays."""
-    if value is ZERO or value.shape == shape:
-        return value
-    return np.broadcast_to(value, shape)
-
-
-def unbroadcast(bar: TracedArray, shape: Shape) -> TracedArray:
-    """The transpose of broadcasting from `shape`: the sum over the broadcast axes."""
-    if bar.shape == shape:
-        return bar
-    lead = bar.ndim - len(shape)
-    axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and bar.shape[lead + i] != 1))
-    return np.reshape(np.sum(bar, axis=axes), shape)
-
-
-def all_mapped(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[TracedArray]:
-    """Arguments of a batch, each with the batch axis: arguments without it are repeated."""
-    return [a if m else np.broadcast_to(a, (size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
-
-
-def align(args: Sequence[TracedArray], mapped: Sequence[bool]) -> list[TracedArray]:
-    """Arguments of a batch with axes of length 1 behind the batch axis, so that the trailing axes still broadcast."""
-    ndim = max(a.ndim - m for a, m in zip(args, mapped, strict=True))
-    return [
-        a.reshape((a.shape[0], *(1,) * (ndim - a.ndim + 1), *a.shape[1:])) if m and a.ndim - 1 < ndim else a
-        for a, m in zip(args, mapped, strict=True)
-    ]
 
 
 def opaque_op(

@@ -17,7 +17,8 @@ from ...facets import Kink, LayoutRule, Rules, Structure
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
 from ..shapes.axis_maps import entrywise
-from .families import align, elementwise_type, stretch
+from .broadcasting import align, stretch
+from .families import elementwise_type
 from .sample_domains import real, truth
 
 

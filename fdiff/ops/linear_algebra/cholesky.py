@@ -15,7 +15,8 @@ from ...arraytype import ArrayType, broadcast
 from ...kernel_rule import KernelRule, Kind, Routine
 from ...primitive import ZERO, Sample
 from ...trace import TracedArray, apply
-from ..entrywise.families import add_up, stretch, unbroadcast
+from ..entrywise.broadcasting import stretch, unbroadcast
+from ..entrywise.families import add_up
 from .matrix_ops import solve
 from .stacked_matrices import (
     Args,

@@ -17,7 +17,8 @@ from ...primitive import PRIMITIVES, ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, current
 from ...trace.exception_context import inside_try
 from ...trace.function_to_tape import record
-from ..entrywise.families import add_up, stretch, unbroadcast
+from ..entrywise.broadcasting import stretch, unbroadcast
+from ..entrywise.families import add_up
 from .stacked_matrices import (
     Args,
     Bars,

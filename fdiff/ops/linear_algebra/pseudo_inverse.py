@@ -14,7 +14,8 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType, real_dtype
 from ...primitive import ZERO, Sample
 from ...trace import TracedArray, apply, apply_many
-from ..entrywise.families import add_up, all_mapped, opaque_op
+from ..entrywise.broadcasting import all_mapped
+from ..entrywise.families import add_up, opaque_op
 from .eigenvalues import hermitian_of_triangle
 from .singular_values import matrix_cotangent, matrix_tangent, svdvals_jvp, svdvals_vjp
 from .stacked_matrices import (

@@ -21,7 +21,8 @@ from ...hooks import hooks
 from ...primitive import ZERO, Primitive
 from ...tape import CONSTANT, INPUT, Tape
 from ...trace import TracedArray, apply
-from ..entrywise.families import add_up, unbroadcast
+from ..entrywise.broadcasting import unbroadcast
+from ..entrywise.families import add_up
 from .eigenvalues import hermitian_of_triangle, triangle_cotangent
 from .stacked_matrices import Args, Bars, align_stacks, mt
 

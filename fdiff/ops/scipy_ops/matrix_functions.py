@@ -20,8 +20,9 @@ from ...errors import UnsupportedError
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import ZERO, Primitive, Sample
 from ...trace import TracedArray, apply
+from ..entrywise.broadcasting import stretch, unbroadcast
 from ..entrywise.elementwise import stop
-from ..entrywise.families import add_up, stretch, unbroadcast
+from ..entrywise.families import add_up
 from ..linear_algebra.stacked_matrices import (
     Args,
     Bars,

@@ -19,7 +19,8 @@ from ...trace import TracedArray, apply, constant_value
 from ...trace.operation_cache import READS_ENTRY
 from ...trace.provenance import through_scatter
 from .. import term_rules
-from ..entrywise.families import all_mapped, multilinear
+from ..entrywise.broadcasting import all_mapped
+from ..entrywise.families import multilinear
 from ..rewrites.shape_rewrites import gather_of_counters
 from .shaping import transpose_call
 from .view_ops import spread

@@ -17,7 +17,8 @@ from ...primitive import Sample
 from ...trace import TracedArray, apply, implements
 from ...trace.provenance import through_join
 from .. import term_rules as terms
-from ..entrywise.families import all_mapped, multilinear
+from ..entrywise.broadcasting import all_mapped
+from ..entrywise.families import multilinear
 from . import axis_maps
 from .shaping import (
     at_least,

@@ -22,7 +22,8 @@ from ...trace import TracedArray, apply
 from ...trace.load_forwarding import forward_load, forward_store, join_reshapes
 from ...trace.provenance import through_broadcast, through_reshape, through_slice, through_update
 from .. import term_rules as terms
-from ..entrywise.families import linear, unbroadcast
+from ..entrywise.broadcasting import unbroadcast
+from ..entrywise.families import linear
 from ..rewrites.shape_rewrites import (
     one_broadcast,
     one_reshape,

@@ -20,7 +20,7 @@ from ...arraytype import BOOL, F8, INT, ArrayType
 from ...facets import Rules
 from ...primitive import PRIMITIVES, ZERO, LateParams, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many
-from ..entrywise.families import all_mapped
+from ..entrywise.broadcasting import all_mapped
 from .exit_status import batch_by_unrolling
 from .solver_arguments import CallSite, FrozenOption, number_types, unfrozen
 from .solver_call import ResultField, SolverCall

@@ -8,8 +8,9 @@ nothing, and anything else at a price. Of two equal cuts it is the one nearest t
 An array that trips only store into is *restored*: the reverse loop carries it, beginning with the
 last one, and puts the entries back that the trip has overwritten. These alone are kept then.
 
-The cut of S. Chen and others for activations: T. Chen et al., Training deep nets with sublinear
-memory cost, arXiv:1604.06174; as a minimum cut: PyTorch's `min_cut_rematerialization_partition`.
+Some values are kept and the others computed again as in T. Chen, B. Xu, C. Zhang and C. Guestrin,
+Training deep nets with sublinear memory cost, arXiv:1604.06174. A minimum cut chooses the values as
+in PyTorch's `min_cut_rematerialization_partition`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from ....arraytype import ArrayType
 from ....facets import Lowering, Structure
 from ....primitive import ZERO, Primitive, Sample
 from ....trace import TracedArray, apply
-from ...entrywise.families import all_mapped, multilinear
+from ...entrywise.broadcasting import all_mapped
+from ...entrywise.families import multilinear
 from ...linear_algebra.stacked_matrices import Args
 from ...shapes.gather_scatter import gather, scatter_add
 from ...term_rules_of_sums import sparse_product

@@ -15,17 +15,15 @@ from ....foreign_errors import not_foreign
 from ....kernel_rule import KernelRule, Kind
 from ....primitive import PRIMITIVES, UFUNCS, ZERO, Primitive, Sample, register
 from ....trace import TracedArray, apply, apply_many, current, unsupported
+from ...entrywise.broadcasting import align, stretch, unbroadcast
 from ...entrywise.families import (
     add_up,
-    align,
     elementwise,
     kind_of,
     refuse,
     slope_rules,
-    stretch,
     times,
     ufunc_caller,
-    unbroadcast,
 )
 from ...shapes.shaping import scalar_if_0d
 

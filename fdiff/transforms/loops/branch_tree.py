@@ -25,7 +25,7 @@ class Way(NamedTuple):
     outs: Sequence[int]
 
 
-def decided(tape: Tape, inputs: Sequence[int], ways: Sequence[Way], depth: int = 0) -> Tape:
+def branching_body(tape: Tape, inputs: Sequence[int], ways: Sequence[Way], depth: int = 0) -> Tape:
     """The tape ``inputs -> outs`` of the way that is taken, given as nodes of one tape."""
     if len(ways) == 1:
         return rearranged(tape, inputs, ways[0].outs)
@@ -43,7 +43,7 @@ def decided(tape: Tape, inputs: Sequence[int], ways: Sequence[Way], depth: int =
     read = {a for i in needed for a in tape.nodes[i].args} | {*goals}
     operands = sorted(there & read)
     index = builder.add(PRIMITIVES["convert"], (truth,), (("dtype", INT),))
-    branches = tuple([decided(tape, operands, part, depth + 1) for part in parts])
+    branches = tuple([branching_body(tape, operands, part, depth + 1) for part in parts])
     args = (index, *[ids[i] for i in operands])
     switch = builder.add(SWITCH, args, (("branches", branches),))
     return builder.finish(builder.results(switch))
