@@ -63,6 +63,8 @@ class HookTable:
     # of `fdiff.ops`
     fill_out: Callable[[object, object, object, str], object]  # stores a result into ``out=``
     ufunc_at: Callable[[np.ufunc], Callable[..., None]]
+    pick: Callable[[TracedArray, int, TracedArray], TracedArray]  # entries by a mask of some axes
+    computed_part: Callable[[np.ufunc, Args], TracedArray | None]  # of entries by a mask
     select: Callable[[TracedArray, FrameType], bool | None]  # records a branch as a select
     in_order: InOrder
     vectorized: Callable[[object, Function, Sequence[object], Named], object]  # Numba's ufuncs

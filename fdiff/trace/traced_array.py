@@ -188,6 +188,10 @@ class TracedArray(Handle):
         if method == "__call__" and not kwargs:
             if trace is not None and trace.eager:
                 return trace.ufunc(ufunc, inputs)
+            if self.__class__ is not TracedArray:
+                part = hooks.computed_part(ufunc, inputs)
+                if part is not None:
+                    return part
             return (UFUNCS.get(ufunc) or ufunc_handler(ufunc))(*inputs)
         outs = cast("tuple[object, ...]", kwargs.pop("out", None) or ())
         where = kwargs.pop("where", True) if outs and method == "__call__" else True

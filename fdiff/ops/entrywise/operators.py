@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 import fdiff.intact_numpy as np
 
 from ...foreign_errors import not_foreign
+from ...hooks import hooks
 from ...primitive import UFUNCS
 from ...trace import TracedArray, current
 from ...trace.eager.eager_scalars import weakened
 from ...trace.handler_arguments import resolve
+from ...trace.masked_parts import MaskedPart
 from ...trace.trace_stack import asks, stack
 from ...trace.ufunc_fast_path import enter
 from .families import kind_of, refuse_foreign
@@ -71,6 +73,10 @@ def operator_of(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]
             log = stack.traces[-1].listener if stack.traces and not listening else None
             if log is not None and not log.depth and not log.is_idle():
                 return log.call(operate, (self, *others), {})
+            if MaskedPart in map(type, operands):
+                part = hooks.computed_part(ufunc, operands)
+                if part is not None:
+                    return part
             if others and not isinstance(others[0], _NUMERIC):
                 refuse_foreign(others[0])
                 if ufunc in _EQUALITY and not self.weak and isinstance(others[0], _UNEQUAL):

@@ -21,6 +21,7 @@ from .basic_indexing import basic
 from .gather_scatter import scatter_add
 from .indexing import resolve_key
 from .item_assignment import as_gathered, assign, picked_shape, printed, stretched, target, write
+from .masked_entries import put_part
 from .shaping import traced
 
 # --- out=, += and ufunc.at ------------------------------------------------------------------------
@@ -70,8 +71,8 @@ def _in_place(name: str, ufunc: np.ufunc) -> Callable[..., object]:
                 " and the second at least two dimensions."
             )
         out = compute(self, resolve(other))
-        if out is NotImplemented:
-            return out
+        if out is NotImplemented or put_part(self, out):
+            return self if out is not NotImplemented else out
         if ufunc is np.matmul and out.shape != self.shape:
             raise ValueError(f"matmul: the result, {printed(out.shape)}, does not fit the output operand, of shape {printed(self.shape)}")
         return fill_out(self, out, True, name)

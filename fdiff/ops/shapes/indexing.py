@@ -16,6 +16,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import INT, ArrayType, broadcast
 from ...foreign_errors import not_foreign
+from ...hooks import hooks
 from ...trace import TracedArray, apply, current, guarded_value
 from ...trace.array_links import PendingStores, ViewLink, positions, root_of, settled
 from ...trace.handler_arguments import resolve
@@ -33,6 +34,7 @@ from .basic_indexing import (
 )
 from .dynamic_slices import windows
 from .gather_scatter import gather
+from .masked_entries import read_part
 from .shaping import fresh, traced, transpose_call
 from .view_ops import reshape, slice_
 
@@ -99,7 +101,22 @@ def _getitem(x: TracedArray, key: object) -> TracedArray:
         return _number(x, key)
     if (cut := basic_index_of(x, key)) is not None and cut.entry is None:
         return apply_basic_index(x, cut)
-    target = resolve_key(x, resolve(key), read=True)
+    key = resolve(key)
+    part = read_part(x, key)
+    return _entries(x, key) if part is None else part
+
+
+def _pick(x: TracedArray, axis: int, mask: TracedArray) -> TracedArray:
+    """The entries that a mask of some axes picks, the first of which is given."""
+    return _entries(x, (*(slice(None),) * axis, mask))
+
+
+hooks.pick = _pick
+
+
+def _entries(x: TracedArray, key: object) -> TracedArray:
+    """``x[key]`` of a key without local arrays."""
+    target = resolve_key(x, key, read=True)
     view = target.view
     if target.entry is not None:
         stored = _known_entry(view, target.entry) if target.scalar else None

@@ -13,9 +13,9 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import BOOL, Shape
+from ...arraytype import Shape
 from ...foreign_errors import not_foreign
-from ...trace import TracedArray, apply, constant_value, current
+from ...trace import TracedArray, apply, current
 from ...trace.array_links import (
     PendingStores,
     ViewLink,
@@ -33,6 +33,7 @@ from ...user_lines import is_own
 from .basic_indexing import basic
 from .gather_scatter import scatter_set
 from .indexing import IndexTarget, resolve_key
+from .masked_entries import masked_target, stored_value
 from .shaping import traced
 
 # --- giving a handle another value --------------------------------------------------------------
@@ -195,25 +196,18 @@ TracedArray.__setitem__ = setitem
 
 def _masked(x: TracedArray, key: object, value: object) -> bool:
     """``x[mask] = value`` as a `where`, if the shape of the value does not depend on how many entries the mask has."""
-    first = key[0] if isinstance(key, tuple) and len(key) == 1 else key
-    if (
-        not isinstance(first, TracedArray)
-        or first.dtype != BOOL
-        or constant_value(first) is not None
-        or not first.ndim
-    ):
+    by = masked_target(x, key)
+    if by is None:
         return False
-    behind = x.ndim - first.ndim
-    if (
-        behind < 0
-        or x.shape[: first.ndim] != first.shape
-        or (np.ndim(value) > behind and np.size(value) != 1)
-    ):
-        return False
-    part = traced(value)
-    part = np.reshape(part, ()) if part.ndim > behind else part
-    mask = np.reshape(first, (*first.shape, *(1,) * behind))
-    assign(x, np.where(mask, part.astype(x.dtype), x))
+    view, mask, behind = by.view, by.mask, by.type.behind
+    part = stored_value(by, value)
+    if part is None:
+        if np.ndim(value) > behind and np.size(value) != 1:
+            return False
+        part = traced(value)
+        part = np.reshape(part, ()) if part.ndim > behind else part
+    mask = np.reshape(mask, (*mask.shape, *(1,) * behind))
+    assign(view, np.where(mask, part.astype(view.dtype), view))
     return True
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from ..masked_parts import MaskedPart
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, may_vary, same
 from .loop_template import LoopTemplate, Path, UnrolledError
@@ -285,4 +286,6 @@ class BranchingTemplate(LoopTemplate):
 
 
 def _kind(handle: TracedArray) -> Kind:
+    if isinstance(handle, MaskedPart):
+        raise UnrolledError("entries picked by a mask live on in later iterations")
     return handle.type, handle.scalar, handle.weak

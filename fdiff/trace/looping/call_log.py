@@ -8,6 +8,7 @@ from typing import Any
 
 from ...user_lines import Line
 from ..local_arrays import LocalArray
+from ..masked_parts import Innermost
 from ..recorder import Loops, Recorder
 from ..traced_array import TracedArray
 from .asking import ask
@@ -17,7 +18,6 @@ from .call_gates import entries
 from .checked_trips import MISMATCH, Frame
 from .converted_arrays import converted
 from .inner_frames import chain, turn
-from .late_handles import Outermost
 from .logged_calls import (
     IncomparableError,
     LoggedCall,
@@ -320,7 +320,7 @@ class CallLog(Scout):
             self.frame = None
             for each in active:
                 each.release()
-            with self.outermost():
+            with self.innermost():
                 for each in reversed(active):
                     each.parent = None
                     each.finish(each.at + (whole and each is active[0]))
@@ -370,9 +370,9 @@ class CallLog(Scout):
         """Add the loops of a trace inside."""
         self.inner += [loop for loop in loops if loop not in self.inner]
 
-    def outermost(self) -> Outermost:
+    def innermost(self) -> Innermost:
         """A context in which the trace is the innermost one, whatever runs inside of it."""
-        return Outermost(self.trace)
+        return Innermost(self.trace)
 
     def question(self, kind: Any, handle: TracedArray) -> Any:
         """Python's question to a handle, which is a call of its own."""

@@ -9,6 +9,7 @@ import fdiff.intact_numpy as np
 
 from ... import user_lines
 from ..array_links import LateLink, ViewLink, outside
+from ..masked_parts import MaskedPart, unfilled
 from ..node_strides import memory_layout
 from ..traced_array import TracedArray
 from .inner_frames import end
@@ -89,7 +90,7 @@ class Frame(TripNodes):
 
     def _fill(self, slot: int, handle: TracedArray) -> bool:
         """Let a handle stand in the slot of an invariant or a carry, if it can."""
-        if self.made(handle):
+        if self.made(handle) or isinstance(handle, MaskedPart):
             return False
         if (handle.type, handle.scalar, handle.weak) != self.template.kinds[slot]:
             return False
@@ -244,8 +245,7 @@ class Frame(TripNodes):
         call = item.call
         for slot, origin, view in zip(item.outs, call.origins, item.views, strict=True):
             if origin < 0:
-                handle = _new(TracedArray)
-                handle.type, handle.scalar, handle.weak = self.template.kinds[slot]
+                handle = unfilled(self.template.kinds[slot])
                 self._lend(handle, slot)
                 if view:
                     handle.link = LateView(self.trip, item, self.given(item))

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...foreign_errors import whole_exit
 from ..array_links import LateLink, ViewLink
 from ..recorder import Handle, Link, Recorder
-from ..trace_stack import stack
 from ..traced_array import TracedArray
 
 
@@ -91,20 +89,3 @@ def viewed_again(
         view.link = ViewLink(handle, primitive, params, handle.node, fixed=fixed, part=part)
         handle = view
     return handle
-
-
-class Outermost:
-    """A context in which a trace is the innermost one, whatever runs inside of it."""
-
-    def __init__(self, trace: Recorder) -> None:
-        self.trace = trace
-
-    def __enter__(self) -> None:
-        self.traces = stack.traces
-        builder = self.trace.builder  # where gradients are off, another object has it
-        place = [trace.builder is builder for trace in self.traces].index(True)
-        stack.traces = [*self.traces[:place], self.trace]
-
-    @whole_exit
-    def __exit__(self, *_: object) -> None:
-        stack.traces = self.traces

@@ -16,6 +16,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType
 from ..array_links import ViewLink, is_copy, root_of
 from ..local_arrays import LocalArray, TracedLocalArray
+from ..masked_parts import MaskedPart, kind_of
 from ..node_strides import memory_layout
 from ..shared_memory import constant
 from ..traced_array import TracedArray
@@ -38,7 +39,7 @@ class IncomparableError(Exception):
 def structure(x: object, handles: list[TracedArray], values: list[object]) -> Structure:
     """The structure of an argument, whose handles and other values are taken out in order."""
     kind = x.__class__
-    if type(x) is TracedArray:
+    if type(x) is TracedArray or type(x) is MaskedPart:
         handles.append(x)
         return HANDLE
     if kind is int or kind is float:
@@ -195,7 +196,7 @@ def note_result(
         call.result = "new", shape, tuple(values), tuple(map(type, values))
     ids = {id(h): k for k, h in enumerate(call.handles)}
     call.origins = [ids.get(id(h), -1) for h in call.outs]
-    call.types = [(h.type, h.scalar, h.weak) for h in call.outs]
+    call.types = [*map(kind_of, call.outs)]
     call.bases = [bases_of(h) for h in call.outs]
     if any(b is h for bases in call.bases for b in bases for h in call.outs):
         raise IncomparableError

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...tape import Tape
 from ..array_links import CapturedLink, outside, root_of
+from ..masked_parts import MaskedPart, MaskedType
 from ..traced_array import TracedArray
 from .call_gates import entries
 from .late_handles import views_to
@@ -29,6 +30,8 @@ from .periods import (
     is_nested,
 )
 from .trip_checks import layout_of, quick_checks
+
+_MASKED = "entries picked by a mask of a traced array live on in later iterations"
 
 
 class UnrolledError(Exception):
@@ -154,8 +157,8 @@ class LoopTemplate:
 
     @property
     def out_slots(self) -> list[int]:
-        """The slots of what a trip makes that is no view."""
-        return [*self.outputs]
+        """The slots of what a trip makes that is no view, and no part by a mask."""
+        return [slot for slot in self.outputs if not isinstance(self.kinds[slot][0], MaskedType)]
 
     def _referred(self, calls: Sequence[LoggedCall], period: Period) -> set[tuple[int, int, int]]:
         """Number the invariants; what is carried, with all the trips between."""
@@ -171,6 +174,8 @@ class LoopTemplate:
                         raise UnrolledError("a view that a loop inside takes is read behind it")
                     if calls[k].kind(out) is None:  # or an earlier call made more
                         raise UnrolledError("a call gives one of its arguments among others")
+                    if lag and isinstance(calls[k].kind(out)[0], MaskedType):
+                        raise UnrolledError(_MASKED)
                     if out >= len(calls[k].outs):
                         self._others[k].add(out)
                     carried |= {(n, k, out) for n in range(1, lag + 1)}
@@ -195,6 +200,8 @@ class LoopTemplate:
         return carried
 
     def _invariant(self, handle: TracedArray) -> int:
+        if isinstance(handle, MaskedPart):
+            raise UnrolledError(_MASKED)
         place = self._places.setdefault(id(handle), len(self.invariants))
         if place == len(self.invariants):
             self.invariants.append(handle)
@@ -250,6 +257,7 @@ class LoopTemplate:
         item.views = [bool(bases) for bases in call.bases]
         item.quick = quick_checks(item, call)
         single = call.result[0] == "new" and call.result[1] is HANDLE and call.origins == [-1]
+        single = single and not isinstance(self.kinds[item.outs[0]][0], MaskedType)
         item.single = item.outs[0] if single else -1
         if item.single >= 0:
             item.kind = self.kinds[item.single]

@@ -12,6 +12,7 @@ from ...arraytype import ArrayType
 from ...bounded_cache import keep
 from ...user_lines import Line, is_internal
 from ..array_links import root_of
+from ..masked_parts import MaskedPart
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, may_vary, same
 
@@ -171,6 +172,8 @@ def _reference(
     if old is not None and new is not None and (new[0] - old[0], new[1]) == (p, old[1]):
         lag = 0 if new[0] >= first else -(-(first - new[0]) // p)
         return MADE, lag, new[0] - first + lag * p, new[1]
+    if isinstance(b, MaskedPart):
+        return None
     alike = (a.type, a.scalar, a.weak) == (b.type, b.scalar, b.weak)
     before = all(maker is None or maker[0] < first - p for maker in (old, new))
     if before and alike and a.home is b.home:

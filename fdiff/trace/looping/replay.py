@@ -13,6 +13,7 @@ from ...errors import FdiffError
 from ...foreign_errors import not_foreign
 from ...primitive import PRIMITIVES
 from ..array_links import root_of
+from ..masked_parts import MaskedType, link_of
 from ..node_strides import memory_layout
 from ..ordinary_trace import Trace
 from ..recorder import Loops, Recorder
@@ -208,7 +209,7 @@ class _Replay:
         for slot, view in self.made.items():
             if not view:
                 template.outputs[slot] = len(outs)
-                outs.append(self._out(slot))
+                outs += self._out(slot)
         for slot, carries in template.stored_later.items():
             template.finals[slot] = len(outs)
             outs.append(inner.lift(self.slots[carries[-1]]))
@@ -217,16 +218,24 @@ class _Replay:
             outs.append(stack.node)
         return outs
 
-    def _out(self, slot: int) -> int:
-        """The node of what is made in a slot, zeros where a path does not make it."""
+    def _out(self, slot: int) -> list[int]:
+        """The node of what is made in a slot, zeros where a path does not make it.
+
+        Of a part by a mask the whole array, and the mask.
+        """
         h, inner = self.slots[slot], self.inner
+        type_ = self.template.kinds[slot][0]
         if h is None:  # pyright: ignore[reportUnnecessaryComparison] - it is filled on other paths
-            type_ = self.template.kinds[slot][0]
-            return inner.builder.constant(np.zeros(type_.shape, type_.dtype))
+            types = type_.parts() if isinstance(type_, MaskedType) else [type_]
+            return [inner.builder.constant(np.zeros(t.shape, t.dtype)) for t in types]
+        if isinstance(type_, MaskedType):
+            if (link := link_of(h)) is None:
+                raise UnrolledError("a value is looked at")
+            return [inner.lift(link.whole()), inner.lift(link.mask)]
         axes = inner.layouts.axes(h.made)
         if axes != sorted(axes):
             self.template.orders[slot] = axes
-        return inner.lift(h)
+        return [inner.lift(h)]
 
     def _check_carry(self, old: TracedArray, new: TracedArray, inputs: Mapping[int, int]) -> None:
         """Refuse what is carried if it cannot be told apart from an array of its own."""

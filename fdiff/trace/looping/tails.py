@@ -26,7 +26,7 @@ class TailLink(LateView):
         log = self.frame.log
         log.leave(self.frame)
         if handle.link is self:
-            with log.outermost():
+            with log.innermost():
                 become(handle, log.run(entries[0], self.given, {}))
 
 

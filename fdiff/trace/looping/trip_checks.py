@@ -11,6 +11,7 @@ import fdiff.intact_numpy as np
 from ...foreign_errors import not_foreign
 from ..array_links import ViewLink
 from ..local_arrays import TracedLocalArray
+from ..masked_parts import MaskedPart
 from ..node_strides import memory_layout
 from ..recorder import Handle, Recorder
 from ..traced_array import TracedArray
@@ -161,6 +162,8 @@ def _quick_value(
 
 def become(handle: Handle, real: Handle) -> None:
     """Let a handle without a node stand for what another one does."""
+    if handle.__class__ is not real.__class__:  # a part by a mask that has been looked at
+        handle.__class__, handle.type = real.__class__, real.type
     handle.link, handle.node, handle.made = real.link, real.node, real.made
 
 
@@ -196,7 +199,10 @@ def may_be_entry(handle: TracedArray, frame: Any, row: int) -> bool:
     It must not be a view of what is stored into until then.
     """
     template = frame.template
-    if (handle.type, handle.scalar, handle.weak) != template.row_kinds[row]:
+    if (
+        isinstance(handle, MaskedPart)
+        or (handle.type, handle.scalar, handle.weak) != template.row_kinds[row]
+    ):
         return False
     stored = {*map(id, frame.stored())}
     if not belongs(handle, frame.trace) or (stored and looks_at(handle, stored)):

@@ -10,6 +10,7 @@ import fdiff.intact_numpy as np
 
 from ...primitive import FUNCTIONS
 from ..array_links import in_memory_order
+from ..masked_parts import MaskedLink, MaskedType
 from ..traced_array import TracedArray
 from .call_gates import entries
 from .late_handles import StoredInto
@@ -38,7 +39,7 @@ class FrameLog(Protocol):
     def leave(self, frame: Any, /, *, whole: bool = False) -> None: ...
     def register(self, call: Any, out: int, handle: TracedArray, /) -> None: ...
     def entered(self, call: Any, trips: int, calls: int, paths: int, /) -> None: ...
-    def outermost(self) -> AbstractContextManager[None]: ...
+    def innermost(self) -> AbstractContextManager[None]: ...
 
 
 class TripNodes:
@@ -191,7 +192,15 @@ class TripNodes:
         if trace.refused is not None:
             raise trace.refused
         call, out = self.place(slot, trip)
-        with self.log.outermost():
+        kind = self.template.kinds[slot][0]
+        if isinstance(kind, MaskedType):
+            with self.log.innermost():
+                at = self.template.outputs[slot]
+                nodes = [self._entry_of(self.stack(output), trip) for output in (at, at + 1)]
+            whole, mask = [TracedArray(trace, i, trace.builder.type(i)) for i in nodes]
+            handle.link = MaskedLink(mask, kind, (whole,))
+            return
+        with self.log.innermost():
             node = self.entry(slot, trip)
             if slot in self.template.orders:
                 node = trace.copy_in_order(node, self.template.orders[slot])
@@ -236,7 +245,7 @@ class TripNodes:
         """The call of the log that made what a slot held in a trip, and the number of that out."""
         if self.parent is None or self.item is None:
             return (None, -1) if self.call is None else (self.call, self.call.number_of(slot, trip))
-        if trip < self.trips - 1 or slot not in self.template.outputs:
+        if trip < self.trips - 1 or slot not in self.template.out_slots:
             return None, -1
         out = self.item.outs[self.template.out_slots.index(slot)]
         place: tuple[Any, int] = self.parent.place(out, self.number)
@@ -246,7 +255,7 @@ class TripNodes:
         self, handle: TracedArray, item: Item, arguments: tuple[Sequence[Any], Sequence[Any]]
     ) -> None:
         """Take a view again of the handles that it was taken of."""
-        with self.log.outermost():
+        with self.log.innermost():
             outs = self._run(item, *arguments)
         call, _ = self.place(handle.made, -1)
         become(handle, outs[item.outs.index(handle.made)])
