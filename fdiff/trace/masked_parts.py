@@ -117,7 +117,7 @@ def kind_of(handle: TracedArray) -> tuple[Any, bool, bool]:
     return type_, handle.scalar, handle.weak
 
 
-def masked_part(trace: Recorder, link: MaskedLink) -> MaskedPart:
+def masked_part(trace: Recorder, link: MaskedLink) -> TracedArray:
     """A new part."""
     part = unfilled((link.type, False, False))
     part.home = part.born = trace

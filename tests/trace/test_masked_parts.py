@@ -72,9 +72,30 @@ def numbers_of_numpy(x):
     return y
 
 
+def beside_local_arrays(x):
+    a, row = np.outer(x, x), np.zeros(4, x.dtype)
+    row[0] = x[1]
+    a[x > 0] = a[x > 0] * row + row
+    row[:] = 7.0
+    a[x < 0] -= np.zeros(4) + 0.5
+    return a
+
+
+def in_functions_inside(x):
+    """The mask and one of the arrays belong to the trace around."""
+    mask = x > 0
+
+    def inner(z):
+        y = z * x
+        y[mask] = y[mask] - x[mask] * 2.0
+        return y
+
+    return fdiff.jit(inner)(x) if isinstance(x, np.ndarray) and x.dtype == float else inner(x)
+
+
 NO_GUARDS = [
     add_to_column, along_rows, of_two_arrays, of_all_axes, behind_other_axes, kept, through_a_view,
-    numbers_of_numpy,
+    numbers_of_numpy, beside_local_arrays, in_functions_inside,
 ]  # fmt: skip
 
 

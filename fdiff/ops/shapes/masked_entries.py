@@ -14,6 +14,7 @@ from ...arraytype import BOOL, loop_dtypes
 from ...foreign_errors import not_foreign
 from ...hooks import hooks
 from ...trace import TracedArray, constant_value, current
+from ...trace.handler_arguments import resolved
 from ...trace.masked_parts import DEPTH, MaskedLink, MaskedPart, MaskedType, link_of, masked_part
 from ..entrywise.families import kind_of
 from .basic_indexing import basic, expanded, is_mask, is_simple
@@ -59,18 +60,18 @@ def masked_target(x: TracedArray, key: object) -> MaskedTarget | None:
     slices = [slice(None)] * mask.ndim
     plain = all(part == (None, None, None) for part in ends)
     view = x if plain else basic(x, [*before, *slices, *after])
-    return MaskedTarget(view, mask, MaskedType(view.type, axis, mask.ndim))
+    return MaskedTarget(view, _now(mask), MaskedType(view.type, axis, mask.ndim))
 
 
-def read_part(x: TracedArray, key: object) -> MaskedPart | None:
+def read_part(x: TracedArray, key: object) -> TracedArray | None:
     """``x[key]`` by a traced mask, whose entries are not counted; None for other keys and types."""
     target = masked_target(x, key)
     if target is None or not target.view.type.floating:
         return None
     trace = current(x)
-    if trace.guards.is_pinned(trace.own(target.mask)):
+    if trace.guards.is_pinned(target.mask.id):
         return None
-    link = MaskedLink(_now(target.mask), target.type, (_now(target.view),))
+    link = MaskedLink(target.mask, target.type, (_now(target.view),))
     return masked_part(trace, link)
 
 
@@ -80,8 +81,9 @@ def _now(x: TracedArray) -> TracedArray:
     return TracedArray(trace, trace.own(x), x.type, scalar=x.scalar, weak=x.weak)
 
 
-def computed_part(ufunc: np.ufunc, operands: tuple[object, ...]) -> MaskedPart | None:
+def computed_part(ufunc: np.ufunc, operands: tuple[object, ...]) -> TracedArray | None:
     """What a ufunc makes of parts by one mask, and of numbers beside them; None where that is more."""
+    operands = resolved(operands)
     trace, links = current(), [link_of(x) for x in operands]
     if ufunc not in QUIET and (ufunc is not np.divide or links[1] is not None):
         return None
@@ -130,7 +132,7 @@ def _number(x: object, type_: MaskedType) -> object:
     return array if all(n in (1, m) for n, m in zip(shape[::-1], behind[::-1], strict=False)) else None
 
 
-def put_part(part: MaskedPart, value: object) -> bool:
+def put_part(part: TracedArray, value: object) -> bool:
     """``part[...] = value`` in place, for what a ufunc made of the part; whether that was done."""
     link, new = link_of(part), link_of(value)
     if link is None or new is None or new.type != link.type or part.home is not current():
@@ -144,7 +146,7 @@ def put_part(part: MaskedPart, value: object) -> bool:
 def stored_value(target: MaskedTarget, value: object) -> TracedArray | None:
     """The whole array to store by a mask where it picks; None where it is to be looked at."""
     link = link_of(value)
-    if link is None or link.used or value.home is not current():
+    if not isinstance(value, MaskedPart) or link is None or link.used or value.home is not current():
         return None
     if not link.is_by(target.mask, target.type):
         return None
