@@ -28,7 +28,7 @@ PROGRAMS = (
 )  # fmt: skip
 KINDS = {
     "Exception": 1500, "TimeoutError": 1500, "AttributeError": 400, "KeyError": 400,
-    "IndexError": 400,
+    "IndexError": 400, "MemoryError": 400,
 }  # fmt: skip
 CALLING = {"WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "WeakMethod", "finalize"}
 # Finalisers that there are: of a context whose end an exception has cut short; of a file that holds
