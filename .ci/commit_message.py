@@ -5,6 +5,7 @@ says that users see nothing of it.
 """
 # ruff: noqa: INP001, S607, T201 - a script, which asks the user's git and prints
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,12 +17,18 @@ SEEN_BY_USERS = (
     "fdiff/optimize/",
     "fdiff/profiler/",
 )
+# Subjects that say nothing of the change.
+_SAYS_NOTHING = re.compile(
+    r"(internal: *)?(wip\b.*|(fixup|squash)!.*|Merge branch '[^']*'( into \S+)?)", re.IGNORECASE
+)
 
 
 def faults(message: str, changed: list[str]) -> list[str]:
     """What is wrong with a commit of these files."""
     subject = message.split("\n", maxsplit=1)[0]
     found: list[str] = []
+    if _SAYS_NOTHING.fullmatch(subject.strip()):
+        found.append("the first line says nothing of the change: say what the commit does.")
     if ";" in subject:
         found.append("the first line holds several ideas: make a commit of each.")
     seen = any(name.startswith(SEEN_BY_USERS) for name in changed)

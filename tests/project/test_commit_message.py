@@ -23,6 +23,13 @@ def hook():
         ("A cache; and a test", ["fdiff/tape.py"], ["several ideas"]),
         ("An option", ["fdiff/functional/operators/gradients.py"], ["CHANGELOG.md"]),
         ("An option", ["fdiff/functional/operators/gradients.py", "CHANGELOG.md"], []),
+        ("wip", ["fdiff/tape.py"], ["says nothing"]),
+        ("WIP on sums", ["fdiff/tape.py"], ["says nothing"]),
+        ("internal: wip", ["fdiff/autograd/backward_passes/nodes.py"], ["says nothing"]),
+        ("Merge branch 'sums'", ["fdiff/tape.py"], ["says nothing"]),
+        ("Merge branch 'main' into sums", ["fdiff/tape.py"], ["says nothing"]),
+        ("Merge branch 'sums': partial sums of rows", ["fdiff/tape.py"], []),
+        ("Wipe the workspace of kernels that ended", ["fdiff/tape.py"], []),
         ("internal: a name", ["fdiff/autograd/backward_passes/nodes.py"], []),
     ],
 )

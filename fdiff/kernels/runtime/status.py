@@ -33,4 +33,6 @@ def error_of(status: int) -> Exception:
         return LinAlgError("Singular matrix")
     if status >= ZERO_AT:
         return LinAlgError(f"singular matrix: resolution failed at diagonal {status - ZERO_AT}")
-    return LinAlgError("Matrix is not positive definite")
+    if status == INDEFINITE:
+        return LinAlgError("Matrix is not positive definite")
+    raise AssertionError(f"no error has the status {status}")  # callers answer the other codes

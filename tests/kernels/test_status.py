@@ -1,0 +1,44 @@
+"""Each status code of a kernel stands for one error, or for none."""
+
+import pytest
+from numpy.linalg import LinAlgError
+
+from fdiff.errors import ConvergenceError
+from fdiff.kernels.runtime import status
+
+ERRORS = {
+    "OUT_OF_BOUNDS": (IndexError, "index is out of bounds"),
+    "SINGULAR": (LinAlgError, "Singular matrix"),
+    "INDEFINITE": (LinAlgError, "Matrix is not positive definite"),
+    "ZERO_AT": (LinAlgError, "singular matrix: resolution failed at diagonal 0"),
+    "NOT_CONVERGED": (ConvergenceError, "0"),
+}
+ANSWERED_BY_CALLERS = {"OUT_OF_RANGE", "STOPPED"}  # by another kernel, by an exception
+
+
+def codes():
+    return {name: n for name, n in vars(status).items() if name.isupper() and type(n) is int}
+
+
+def test_every_code_is_listed_here():
+    assert codes().keys() == ERRORS.keys() | ANSWERED_BY_CALLERS
+    assert len(set(codes().values())) == len(codes())
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_a_code_is_the_error_that_numpy_and_scipy_raise(name):
+    kind, words = ERRORS[name]
+    error = status.error_of(codes()[name])
+    assert type(error) is kind
+    assert words in str(error)
+
+
+def test_codes_that_count_tell_the_number():
+    assert "at diagonal 7" in str(status.error_of(status.ZERO_AT + 7))
+    assert "1,000" in str(status.error_of(status.NOT_CONVERGED - 1000)).replace("1000", "1,000")
+
+
+@pytest.mark.parametrize("code", [*map(codes().get, sorted(ANSWERED_BY_CALLERS)), 0, 4, 6, 15, -2])
+def test_a_code_that_is_no_error_is_not_taken_for_one(code):
+    with pytest.raises(AssertionError, match=f"status {code}"):
+        status.error_of(code)
