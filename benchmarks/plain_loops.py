@@ -178,7 +178,7 @@ def measured(name: str) -> dict[str, float]:
     fdiff.jit(warm)(0.5)
     for _ in range(40):
         fdiff.grad(lambda x: lorenz(x, 8))(POINT)
-    worker.wait()  # no kernel of the programs above is compiled beside what is measured
+    worker.wait()  # or kernels of what came before are compiled beside what is measured
     f, *point = simulator(name) if name in SIMULATORS else CASES[name]()
     args, argnum = point if len(point) > 1 else (point, 0)
     figures = {"plain": min(timed(lambda: f(*copies(args))) for _ in range(3))}
@@ -205,7 +205,9 @@ def measured(name: str) -> dict[str, float]:
         second.compile(x)
         figures["Hessian"] = steady(lambda: second(x))
     if name == EULER:
+        worker.wait()
         figures["Jacobian, first"] = timed(lambda: fdiff.jacobian(euler)(x))
+        worker.wait()
         figures["Hessian, first"] = timed(lambda: fdiff.hessian(f)(x))
     return figures
 

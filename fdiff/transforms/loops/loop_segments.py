@@ -31,6 +31,7 @@ from ...trace import TracedArray, apply, apply_many, constant_value
 from ..kept_stages import keep_stages
 from ..simplify import SimplifyingTrace
 from .loop_checkpoints import checkpointed
+from .loop_merging import merge_loops
 from .loop_parts import LoopCall, RowParts, TripParts, loop_call, taped
 from .loop_pruning import prune_loops
 from .loop_systems import Row, System, length_of, systems
@@ -46,7 +47,9 @@ def within_budget(tape: Tape, limit: int | None = None) -> Tape:
         limit = budget_in_bytes()
     tape = _bodies_within(tape, limit)
     large = [s for s in systems(tape) if s.rows * length_of(tape, s) > limit]
-    return prune_loops(_cut(tape, large, limit)) if large else keep_stages(tape, limit)
+    if large:
+        return prune_loops(_cut(tape, large, limit))
+    return merge_loops(keep_stages(tape, limit))
 
 
 def _bodies_within(tape: Tape, limit: int) -> Tape:
