@@ -606,6 +606,15 @@ def test_no_two_modules_have_one_name():
     assert [name for name, count in names.items() if count > 1] == ["pipeline.py"]
 
 
+def test_tests_of_kernels_lie_as_the_kernels_do():
+    """In folders of the same names; tests of passes have the names of their passes, too."""
+    tests, kernels = ROOT / "tests" / "kernels", PACKAGE / "kernels"
+    paths = [path.relative_to(tests) for path in tests.rglob("test_*.py")]
+    assert [path for path in paths if not (kernels / path.parent).is_dir()] == []
+    modules = [path.with_name(path.name.removeprefix("test_")) for path in paths]
+    assert [m for m in modules if m.parts[0] == "passes" and not (kernels / m).exists()] == []
+
+
 def test_no_two_classes_have_one_name():
     counts = collections.Counter(
         node.name
