@@ -155,7 +155,7 @@ class _AroundAPoint:
         if best is None or best.result is None:
             return None
         if not self.request.once:
-            warn_of_retracing(self.request, "a value that it has kept", _known(best.asked))
+            warn_of_retracing(self.request, "a value that it has kept", _first_line(best.asked))
         variant = best.result.variant
         variant.conditions = variant.conditions._replace(cacheable=False)
         return best.result
@@ -166,7 +166,7 @@ class _AroundAPoint:
             f"`f` found its differentiated argument equal to what an earlier call kept in {place},"
             " and does not compute the same value again: the derivative would be dropped."
         )
-        line = _known(trial.asked) or user_line()
+        line = _first_line(trial.asked) or user_line()
         error = TraceError(message(self.request.call, fact, _WAY, line))
         error.__cause__ = trial.error
         return error
@@ -184,7 +184,7 @@ def _is_smooth(request: CallToTrace, result: TraceResult) -> bool:
     return all(np.isfinite(out).all() for out in outs if out.dtype.kind in "fc")
 
 
-def _known(lines: Iterable[Line | None]) -> Line | None:
+def _first_line(lines: Iterable[Line | None]) -> Line | None:
     return next((line for line in lines if line is not None), None)
 
 

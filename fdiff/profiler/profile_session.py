@@ -182,10 +182,10 @@ class profile:  # noqa: N801 - torch's name
     def function_events(self) -> EventList:
         """All events, in the order in which they began: an `EventList` of `FunctionEvent`."""
         if self._events is None:
-            self._events = self._made()
+            self._events = self._collected_events()
         return self._events
 
-    def _made(self) -> EventList:
+    def _collected_events(self) -> EventList:
         if not self.enabled:
             return EventList()
         if not self.entered or self._collector is not None:

@@ -64,14 +64,14 @@ def _check_cotangent(node: GraphNode, bars: Mapping[int, Part], k: int, part: Pa
         return
     for bar, _ in bars.values():  # nodes before this one were looked at
         if not_finite(cotangent := _value(bar)).any():
-            raise _given(cotangent, node)
+            raise _error_of_given_gradient(cotangent, node)
     kind, where = kind_of_values(value, mask), entries_in_words(value, mask)
     fact = f"Function '{node.name()}' returned {kind} values in its {k}th output.{where}"
     values = _values(node, bars, np.asarray(value), mask)
     raise _error(fact, node, f"{values}{_blamed(node)}")
 
 
-def _given(bar: Any, node: GraphNode) -> AnomalyError:
+def _error_of_given_gradient(bar: Any, node: GraphNode) -> AnomalyError:
     """The error for a cotangent that came in from outside of all rules."""
     mask = not_finite(bar)
     words = f"{kind_of_values(bar, mask)} values.{entries_in_words(bar, mask)}"

@@ -121,14 +121,14 @@ def call_tape(
         args, kwargs = rebuild(handles)
         with watched(trace, [], repeats=False) if watches else nullcontext():
             leaves, spec = flatten(what(*args, **kwargs))
-        parts = _found(trace, leaves, handles, before)
+        parts = _parts_of_trace(trace, leaves, handles, before)
         extra = tuple(trace.extra)
         trace.release()
         del trace.noted
     return CallTape(parts[0], spec, *parts[1:], extra)
 
 
-def _found(
+def _parts_of_trace(
     trace: ScratchTrace, leaves: list[object], handles: list[Any], before: list[int]
 ) -> tuple[Tape, tuple[int | None, ...], tuple[int, ...], frozenset[int] | None]:
     """Tape, places of the leaves, operands stored into, operands that decided."""

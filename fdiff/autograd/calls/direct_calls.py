@@ -149,7 +149,7 @@ def _maker(
         for x, sort in operands
         if sort == NUMBER and (wide or f"{x}_array" in kept)
     ]
-    values = [_given(x, sort, wide=wide) for x, sort in zip(names, inputs, strict=True)]
+    values = [_input_value(x, sort, wide=wide) for x, sort in zip(names, inputs, strict=True)]
     text = (_OF_UFUNC if is_ufunc else _OF_CALL).format(
         signature=", ".join(names),
         given=", ".join(values),
@@ -184,7 +184,7 @@ def _saved_texts(saved: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]
 def _unrecorded_maker(inputs: tuple[str, ...]) -> Callable[..., Any]:
     """A function of a kind of result and a NumPy function; it makes the call without recording."""
     names = [f"x{k}" for k in range(len(inputs))]
-    values = [_given(x, sort, wide=False) for x, sort in zip(names, inputs, strict=True)]
+    values = [_input_value(x, sort, wide=False) for x, sort in zip(names, inputs, strict=True)]
     text = f"""
 def make(kind, what):
     def call({", ".join(names)}):
@@ -199,7 +199,7 @@ def make(kind, what):
     return defined("make", text, dict(_NAMES))
 
 
-def _given(name: str, sort: str, *, wide: bool) -> str:
+def _input_value(name: str, sort: str, *, wide: bool) -> str:
     """The text of the value of an input that NumPy takes."""
     if sort == RECORDED:
         return f"{name}.value"

@@ -44,7 +44,7 @@ def check_gradient_of_gradient(
     if grad_outputs is None:
         bars = _drawn(first.outputs, non_contiguous=non_contiguous)
     else:
-        bars = _given(first, grad_outputs)
+        bars = _user_cotangents(first, grad_outputs)
     _check(first.pullback(bars), settings)
 
 
@@ -117,7 +117,7 @@ def _drawn(outputs: Arrays, *, non_contiguous: bool) -> list[np.ndarray]:
     return bars
 
 
-def _given(function: FunctionUnderCheck, grad_outputs: object) -> list[np.ndarray]:
+def _user_cotangents(function: FunctionUnderCheck, grad_outputs: object) -> list[np.ndarray]:
     """The user's cotangents, one for each output."""
     sequence = grad_outputs if isinstance(grad_outputs, tuple | list) else (grad_outputs,)
     detached = hooks.detached or (lambda bar: bar)  # of recorded arrays the values

@@ -178,7 +178,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
         raise failure(InputError, call, fact, "Compare values.")
     if np.shape(pred):
         raise failure(ShapeError, call, f"pred has shape {np.shape(pred)}.", "Use numpy.where.")
-    if (value := _known(pred)) is not None:
+    if (value := _untraced_value(pred)) is not None:
         return (true_fun if value else false_fun)(*operands)
     truth: Any = traced(pred)
     index = truth.astype(bool).astype(np.int64)
@@ -234,14 +234,14 @@ def switch(index: int, branches: Sequence[Callable[..., R]], *operands: Any) -> 
         raise failure(ShapeError, call, f"index has shape {np.shape(index)}.", "Use numpy.choose.")
     if getattr(index, "dtype", np.asarray(index).dtype).kind not in "iub":
         raise failure(InputError, call, f"index must be an int, not {shown(index)}.", "Use an int.")
-    if (value := _known(index)) is not None:
+    if (value := _untraced_value(index)) is not None:
         return branches[min(max(int(cast("int", value)), 0), len(branches) - 1)](*operands)
     number: Any = traced(index)
     number = number.astype(np.int64)
     return cast("R", _traced_switch(call, number, branches, operands))
 
 
-def _known(value: object) -> object:
+def _untraced_value(value: object) -> object:
     """The value that decides between branches; None where it is traced."""
     if not isinstance(value, TracedArray):
         return np.asarray(value)[()]

@@ -183,7 +183,7 @@ def _mapped(
             return unflatten(out_spec, placed)
         parts.append((rows, placed, out_spec))
         if not rest.size:
-            return unflatten(out_spec, _joined(parts, out_axes, trace.call))
+            return unflatten(out_spec, _results_in_order(parts, out_axes, trace.call))
 
 
 def _same_branches(
@@ -241,7 +241,7 @@ def _results_with_axis(
     ]
 
 
-def _joined(
+def _results_in_order(
     parts: Sequence[tuple[np.ndarray, list[object], Spec]], out_axes: object, call: str
 ) -> list[object]:
     """The results of all parts in the order of the elements."""

@@ -75,7 +75,7 @@ class BatchingRule:
             alike = {} if on else {"scalar": own.scalar, "weak": own.weak}
             leaves.append(TracedArray(x.home, x.id, x.type, **alike))
         args = [VmapInfo(size), unflatten(call.spec, dims), *call.with_leaves(leaves)]
-        output, out_dims = self._pair(self._asked(args))
+        output, out_dims = self._pair(self._rule_result(args))
         leaves, spec = flatten(output)
         if not all(axis is None or is_int(axis) for axis in flatten(out_dims)[0]):
             fact = f"gives out_dims={shown(out_dims)}, which must hold ints and None."
@@ -90,7 +90,7 @@ class BatchingRule:
             for (x, axis), type_ in zip(outs, types, strict=True)
         ]
 
-    def _asked(self, args: Sequence[object]) -> object:
+    def _rule_result(self, args: Sequence[object]) -> object:
         """The result of the rule, in the trace that calls `vmap`."""
         try:
             return self.results.ask(args, "vmap(info, in_dims, *args)")

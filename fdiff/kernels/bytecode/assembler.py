@@ -190,7 +190,7 @@ class Assembler:
     # --- instructions ---------------------------------------------------------------------------
 
     def emit(self, name: str, *fields: int) -> None:
-        """One more instruction of an opcode that is not elementwise: m, d, a, b, c, s, x."""
+        """One more instruction that is not elementwise; the fields are `interpreter.FIELDS`."""
         number = self.opcodes.numbers[name, (), ""]
         self.code.extend((number, *fields, *(0,) * (7 - len(fields))))
 

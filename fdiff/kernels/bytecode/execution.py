@@ -218,7 +218,7 @@ class _Workspace:
         gives = [self.view(value) for value in step.gives]
         function = step.function
         if len(reads) == len(gives) == 1 and not truths[0] and reads[0].ndim:
-            return partial(_one, function, reads[0], gives[0])
+            return partial(_call_into, function, reads[0], gives[0])
 
         def run() -> None:
             pairs = zip(reads, truths, strict=True)
@@ -233,6 +233,6 @@ class _Workspace:
         return run
 
 
-def _one(function: Callable[..., object], source: np.ndarray, target: np.ndarray) -> None:
+def _call_into(function: Callable[..., object], source: np.ndarray, target: np.ndarray) -> None:
     """The most frequent case of what is left to NumPy: an array in, an array out."""
     target[...] = function(source)

@@ -54,7 +54,7 @@ class Operand(NamedTuple):
 def moved(tape: Tape) -> Tape:
     """The same program with masks on operands of products that have their axes."""
     products = {
-        i: hit for i, node in enumerate(tape.nodes) if (hit := _found(tape, node)) is not None
+        i: hit for i, node in enumerate(tape.nodes) if (hit := _side(tape, node)) is not None
     }
     if not products:
         return tape
@@ -79,7 +79,7 @@ def moved(tape: Tape) -> Tape:
     return rewritten
 
 
-def _found(tape: Tape, node: Node) -> tuple[int, Operand] | None:
+def _side(tape: Tape, node: Node) -> tuple[int, Operand] | None:
     """Which operand of a product is masked in such a way, and by what."""
     if node.primitive.kind is not Kind.CONTRACT or node.type.dtype.kind != "f":
         return None

@@ -62,7 +62,7 @@ _ROWS = Sample(lambda rng: (real(rng, (3, 4)),), {"axis": 1, "kth": (1, 2)})
 argpartition = flat_op("argpartition", _indices_like, _argpartition, _argpartition_batch, _ROWS)
 
 
-def _found(a: ArrayType, v: ArrayType, *, side: str) -> tuple[ArrayType, ...]:
+def _searchsorted_types(a: ArrayType, v: ArrayType, *, side: str) -> tuple[ArrayType, ...]:
     return (ArrayType(v.shape, INT),)
 
 
@@ -84,7 +84,7 @@ def _find_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 _SIDES = [Sample(_find_sample, {"side": side}) for side in ("left", "right")]
 # searchsorted(a, v)[b, i] is the position of v[b, i] in the sorted row a[b].
-searchsorted = flat_op("searchsorted", _found, _find, _find_batch, *_SIDES)
+searchsorted = flat_op("searchsorted", _searchsorted_types, _find, _find_batch, *_SIDES)
 
 # --- sort and its relatives ---------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from ...trace.local_arrays import TracedLocalArray, holds_traced
 from .elementwise import pair
 
 
-def _one(x: object) -> object:
+def _double_number(x: object) -> object:
     """A traced number in double precision and without axes, as `cmath` takes it; other values as they are."""
     if not isinstance(x, (TracedArray, TracedLocalArray)):
         return x
@@ -32,7 +32,7 @@ def _is_complex(x: object) -> bool:
 
 def number(re: object, im: object = 0.0) -> TracedArray:
     """A Python complex that stays traced: ``re + 1j * im``, without the product if both are real."""
-    x, y = _one(re), _one(im)
+    x, y = _double_number(re), _double_number(im)
     if _is_complex(x) or _is_complex(y):
         return (np.add(x, np.multiply(1j, y)) if y is not im or y != 0.0 else np.positive(x)).as_python_float()
     return apply(pair, *(np.float64(v) if isinstance(v, (int, float)) else v for v in (x, y))).as_python_float()
@@ -79,7 +79,7 @@ def _answer(function: Callable[..., object], call: Callable[..., object]) -> Non
     def answer(*args: object, **keywords: object) -> object:
         if not holds_traced([*args, *keywords.values()]):
             return function(*args, **keywords)
-        out = call(*map(_one, args), **keywords)
+        out = call(*map(_double_number, args), **keywords)
         return out.as_python_float() if isinstance(out, TracedArray) and out.type.floating else out
 
     replaces(function)(answer)

@@ -17,10 +17,10 @@ from ...trace.traced_keys import TracedKey
 from .shaping import in_order, traced
 
 
-def _joined(value: object) -> TracedArray:
+def _stacked(value: object) -> TracedArray:
     """A traced array from nested sequences of traced arrays and numbers."""
     if isinstance(value, (list, tuple)):
-        return np.stack([_joined(v) for v in value])
+        return np.stack([_stacked(v) for v in value])
     if isinstance(value, np.ndarray) and value.dtype == object:
         return assemble(value, current())
     return traced(value)
@@ -35,7 +35,7 @@ def array(value: object, dtype: object = None, **keywords: object) -> object:
         return localised(np.array(own, dtype, **keywords), (value,))
     resolved = resolve(value)
     resolved = traced(resolved) if isinstance(resolved, TracedArray) else resolved
-    out = _joined(resolved)
+    out = _stacked(resolved)
     ndmin: int = keywords.get("ndmin", 0)
     copy: bool | None = keywords.get("copy", True)
     if resolved is not out or out.scalar or out.weak or dtype not in (None, out.dtype):

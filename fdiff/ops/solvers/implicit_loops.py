@@ -107,7 +107,7 @@ def _number(own: Sequence[object], extras: Sequence[object]) -> list[object]:
     return [x + 0.1 * x**3 - p[0] * np.cos(p[1] * x)]
 
 
-def _one(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+def _number_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     p = rng.uniform(0.5, 1.5, 2)
     return np.asarray(_root_of_number(p)), p
 
@@ -131,7 +131,7 @@ def _several(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 _SYSTEM = Equation(constant_body(monotone, [PAIR], [PAIR]))
 _SAMPLES = (
-    Sample(_one, LateParams(lambda: {"equation": Equation(constant_body(_number, [ArrayType((), F8)], [PAIR]))})),
+    Sample(_number_sample, LateParams(lambda: {"equation": Equation(constant_body(_number, [ArrayType((), F8)], [PAIR]))})),
     Sample(_two, LateParams(lambda: {"equation": _SYSTEM})),
     Sample(_several, LateParams(lambda: {"equation": _SYSTEM._replace(levels=((3, (True,)),))})),
 )

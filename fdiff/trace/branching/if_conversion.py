@@ -55,11 +55,11 @@ def arm_at(code: CodeType, at: int) -> Arm | None:
     key = id(code), at  # a code is slow to hash
     entry = _arms.get(key)
     if entry is None or entry[0] is not code:
-        entry = keep(_arms, key, (code, _found(code, at)), _MOST)
+        entry = keep(_arms, key, (code, _arm_in_bytecode(code, at)), _MOST)
     return entry[1]
 
 
-def _found(code: CodeType, at: int) -> Arm | None:
+def _arm_in_bytecode(code: CodeType, at: int) -> Arm | None:
     """The arm as `arm_at` gives it, found in the bytecode."""
     every = [i for i in dis.get_instructions(code) if i.opname not in _NOTHING]
     here = next((k for k, i in enumerate(every) if i.offset == at), None)

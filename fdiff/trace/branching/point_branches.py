@@ -153,7 +153,7 @@ def is_close(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _value(trace: Recorder, node_id: int) -> np.ndarray:
-    return np.asarray(_known(trace, node_id))
+    return np.asarray(_value_at_point(trace, node_id))
 
 
 def _evaluate(trace: Recorder, node_id: int, args: list[Any]) -> object:
@@ -163,7 +163,7 @@ def _evaluate(trace: Recorder, node_id: int, args: list[Any]) -> object:
     return node.primitive.rules.evaluate(*args, **dict(node.params))
 
 
-def _known(trace: Recorder, node_id: int) -> object:
+def _value_at_point(trace: Recorder, node_id: int) -> object:
     if trace.eager:
         return trace.builder.values[node_id]  # type: ignore[attr-defined] - of an `EagerBuilder`
     return trace.guards.value(node_id, "compared a value")
@@ -184,7 +184,7 @@ def _moved(
             node = nodes[i]
             changed = [a for a in node.args if a in values]
             if i not in values and changed:
-                args = [values[a] if a in values else _known(trace, a) for a in node.args]
+                args = [values[a] if a in values else _value_at_point(trace, a) for a in node.args]
                 values[i] = kept[i] if i in kept else _evaluate(trace, i, args)
                 direct = name is None or all(a in kept or a == name for a in changed)
                 if direct and not trace.eager and any(isinstance(p, Tape) for _, p in node.params):

@@ -227,13 +227,13 @@ class _IsomorphicParts:
         for step, line in zip(steps, lines, strict=True):
             b.splice([step], ids, line[0] if line else None)
         if self.join.axis is not None:
-            return self._joined(b, ids[out], self.join.axis)
+            return self._with_axis_moved(b, ids[out], self.join.axis)
         total = _add(b, sum_, ids[out], axes=(0,))
         if self.join.start is None:
             return total
         return b.add(add, (places[self.join.start], total))
 
-    def _joined(self, b: Builder, x: int, axis: int) -> int:
+    def _with_axis_moved(self, b: Builder, x: int, axis: int) -> int:
         """Move the batch axis of `x` to where the join has it."""
         node = self.nodes[self.join.node]
         count, *shape = b.type(x).shape

@@ -61,14 +61,14 @@ def _carried(tape: Tape, start: Mapping[int, np.ndarray], width: int) -> list[Bi
         if any(t.size * width > MOST_BYTES for t in node.types):
             return None
         shapes = [tape.nodes[a].type.shape for a in node.args]
-        results = _found(node, args, shapes, width)
+        results = _output_bits(node, args, shapes, width)
         if results is None:
             return None
         bits_of[i], parts[i] = results[0], results
     return [bits_of.get(o) for o in tape.outputs]
 
 
-def _found(
+def _output_bits(
     node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]], width: int
 ) -> list[Bits] | None:
     """The bits of each output of a node; None where its op has no rule."""

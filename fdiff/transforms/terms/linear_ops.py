@@ -30,7 +30,7 @@ def is_linear(node: Node, moving: tuple[bool, ...], types: Types) -> bool:
     if any(m and not t.floating for m, t in zip(moving, types, strict=True)):
         return False
     if is_transient(node.primitive, node.params):
-        return _asked(node, moving, types)
+        return _is_linear_by_rule(node, moving, types)
     primitive, params = node.primitive, node.params
     if primitive.family == "elementwise":  # shapes change nothing: they are left out
         types = tuple([ArrayType((), t.dtype) for t in types])
@@ -42,11 +42,11 @@ def is_linear(node: Node, moving: tuple[bool, ...], types: Types) -> bool:
         key = (primitive, params, moving, types)
     answer = _known.get(key)
     if answer is None:
-        answer = keep(_known, key, _asked(node, moving, types), _MOST)
+        answer = keep(_known, key, _is_linear_by_rule(node, moving, types), _MOST)
     return answer
 
 
-def _asked(node: Node, moving: tuple[bool, ...], types: Types) -> bool:
+def _is_linear_by_rule(node: Node, moving: tuple[bool, ...], types: Types) -> bool:
     """Whether the op is linear in the moving operands, by its rule for these types."""
     if node.primitive.rules.jvp is None:
         return False

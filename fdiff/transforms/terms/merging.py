@@ -33,11 +33,11 @@ class Merging:
         fewer = self._untied(fewer) if len(fewer) > 1 else fewer
         return self._of_boxes(fewer) if len(fewer) > 1 else fewer
 
-    def _one(self, term: LinearTerm) -> Any:
+    def _ones(self, term: LinearTerm) -> Any:
         return self.lift(ones_like(term, self.dtype))
 
     def _added(self, first: LinearTerm, second: LinearTerm) -> LinearTerm:
-        return first._replace(coef=self.lift(self._one(first) + self._one(second)))
+        return first._replace(coef=self.lift(self._ones(first) + self._ones(second)))
 
     def _of_same_places(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
         """Terms of the same source, rows and columns are added."""
@@ -100,7 +100,7 @@ class Merging:
 
     def _flat_columns(self, t: LinearTerm) -> Any:
         """The coefficient of a term with one axis for all of its columns."""
-        factor, count = self._one(t), len(t.rows)
+        factor, count = self._ones(t), len(t.rows)
         full = (*factor.shape[:count], *t.extra)
         factor = factor if factor.shape == full else np.broadcast_to(factor, full)
         return np.reshape(factor, (*full[:count], prod(t.extra)))
@@ -141,10 +141,10 @@ class Merging:
                 if u.cols.shape[e] == n and self.maps.same(moved, u.cols):
                     shape = [n if a in (k, e) else 1 for a in range(u.cols.ndim)]
                     eye = np.eye(n, dtype=bool).reshape(shape)
-                    factor = self._one(t)
+                    factor = self._ones(t)
                     wide = np.reshape(factor, (*factor.shape[:e], 1, *factor.shape[e:]))
                     alone = np.where(eye, wide, np.zeros((), self.dtype))  # no infinity times 0
-                    return u._replace(coef=self.lift(self._one(u) + alone))
+                    return u._replace(coef=self.lift(self._ones(u) + alone))
         return None
 
     # --- boxes ------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class Merging:
 
     def _spread(self, t: LinearTerm, uneven: Sequence[int]) -> Any:
         """The coefficient of a term with all its entries along some axes."""
-        factor = self._one(t)
+        factor = self._ones(t)
         shape = tuple([t.rows[k][1] if k in uneven else n for k, n in enumerate(factor.shape)])
         return factor if factor.shape == shape else np.broadcast_to(factor, shape)
 

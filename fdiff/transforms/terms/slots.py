@@ -103,7 +103,7 @@ def _ends(counts: np.ndarray, index: np.dtype | type) -> np.ndarray:
     return starts
 
 
-def _joined(parts: list[Any]) -> np.ndarray:
+def _concatenated(parts: list[Any]) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
@@ -150,7 +150,7 @@ def _differ(slot: np.ndarray, size: int) -> bool:
 
 def repeats(entries: Sequence[Entries], width: int) -> bool:
     """Whether a place is listed more than once."""
-    key = _joined([e.rows * width + e.cols for e in entries])
+    key = _concatenated([e.rows * width + e.cols for e in entries])
     if bool(np.all(key[1:] > key[:-1])):
         return False
     key = np.sort(key, kind="stable")

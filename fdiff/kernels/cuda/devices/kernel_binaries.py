@@ -28,7 +28,7 @@ def binary(kernel: CudaKernel, capability: tuple[int, int]) -> Binary:
     key = kernel, capability
     compiled = _compiled.get(key)
     if compiled is None:
-        compiled = _compiled[key] = _stored(kernel, capability) or _made(kernel, capability)
+        compiled = _compiled[key] = _stored(kernel, capability) or _compiled_now(kernel, capability)
     return compiled
 
 
@@ -45,7 +45,7 @@ def _stored(kernel: CudaKernel, capability: tuple[int, int]) -> Binary | None:
     return Binary(entry.decode(), code)
 
 
-def _made(kernel: CudaKernel, capability: tuple[int, int]) -> Binary:
+def _compiled_now(kernel: CudaKernel, capability: tuple[int, int]) -> Binary:
     """The kernel compiled now. Whatever fails, a user cannot have caused it."""
     with Stage("compiling", size=kernel.text.count("\n")):
         try:

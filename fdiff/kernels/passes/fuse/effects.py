@@ -71,7 +71,7 @@ def _effects_of_node(plan: Plan, i: int, op: Operation) -> list[Effect]:
     if op.kind.is_store:
         return store_effects(plan, i, op)
     if op.kind in (Kind.CONCATENATE, Kind.PLACE):
-        return _joined(plan, i, op)
+        return _stores_of_operands(plan, i, op)
     if op.kind.is_reduction:
         return _reduced(plan, i, op)
     if op.kind.is_extremum:
@@ -89,7 +89,7 @@ def _effects_of_node(plan: Plan, i: int, op: Operation) -> list[Effect]:
 # --- joins, reductions, scans, contractions -----------------------------------------------------
 
 
-def _joined(plan: Plan, i: int, op: Operation) -> list[Effect]:
+def _stores_of_operands(plan: Plan, i: int, op: Operation) -> list[Effect]:
     """A store of each operand into the slice of the result that it fills."""
     if op.kind is Kind.PLACE:
         slices = list(cast("tuple[Slices, ...]", op.data))

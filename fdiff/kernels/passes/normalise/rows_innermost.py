@@ -122,7 +122,7 @@ def _order(rank: int, at: int) -> Axes:
     return (*(k for k in range(rank) if k != at), at)
 
 
-def _made(
+def _with_rows_last(
     new: _RowsLast, op: Operation, args: list[int | None], data: Data | None = None
 ) -> Operation | None:
     """The operation on these operands with its rows last; None if one of the operands is None."""
@@ -137,7 +137,7 @@ def _made(
 
 def _elementwise(new: _RowsLast, op: Operation) -> Operation | None:
     """An elementwise operation or a broadcast."""
-    return _made(new, op, [new.broadcastable(a, op.dims) for a in op.args])
+    return _with_rows_last(new, op, [new.broadcastable(a, op.dims) for a in op.args])
 
 
 def _reduced(new: _RowsLast, op: Operation) -> Operation | None:
@@ -150,7 +150,7 @@ def _reduced(new: _RowsLast, op: Operation) -> Operation | None:
     order = _order(len(dims), at)
     axes = tuple(sorted(order.index(k) for k in op.axes))
     others = {name: value for name, value in op.parameters.items() if name != "axes"}
-    return _made(new, op, [new.last(a)], (*others.items(), ("axes", axes)))
+    return _with_rows_last(new, op, [new.last(a)], (*others.items(), ("axes", axes)))
 
 
 def _contracted(new: _RowsLast, op: Operation) -> Operation | None:
@@ -167,7 +167,7 @@ def _contracted(new: _RowsLast, op: Operation) -> Operation | None:
             sides[k] = "".join(sides[k][x] for x in _order(len(sides[k]), at))
     at = new.row_axis(op.dims)
     result = out if at is None else "".join(out[x] for x in _order(len(out), at))
-    return _made(new, op, args, subscripts_data(sides[0], sides[1], result))
+    return _with_rows_last(new, op, args, subscripts_data(sides[0], sides[1], result))
 
 
 def _is_matrix_product(new: _RowsLast, op: Operation) -> bool:
@@ -191,7 +191,7 @@ def _transposed(new: _RowsLast, op: Operation) -> Operation | None:
         return None
     first, then = (_order(len(op.dims), at) for at in (before, after))
     axes = tuple(first.index(op.axes[k]) for k in then)
-    return _made(new, op, [new.last(a)], (("axes", axes),))
+    return _with_rows_last(new, op, [new.last(a)], (("axes", axes),))
 
 
 def _reshaped(new: _RowsLast, op: Operation) -> Operation | None:
@@ -203,7 +203,7 @@ def _reshaped(new: _RowsLast, op: Operation) -> Operation | None:
     first = nonunit(dims)[0] == nonunit(op.dims)[0] == new.axis
     if not (first or same_nonunit(dims, op.dims)):
         return None
-    return _made(new, op, [new.last(a)])
+    return _with_rows_last(new, op, [new.last(a)])
 
 
 def _sliced(new: _RowsLast, op: Operation) -> Operation | None:
@@ -212,7 +212,7 @@ def _sliced(new: _RowsLast, op: Operation) -> Operation | None:
     pairs = _slices_rows_last(new, op.slices, new.old[a].dims, op.dims)
     if pairs is None:
         return None
-    return _made(new, op, [new.last(a)], op.region._replace(slices=pairs))
+    return _with_rows_last(new, op, [new.last(a)], op.region._replace(slices=pairs))
 
 
 def _placed(new: _RowsLast, op: Operation) -> Operation | None:
@@ -223,7 +223,7 @@ def _placed(new: _RowsLast, op: Operation) -> Operation | None:
     ]
     if None in data:
         return None
-    return _made(new, op, [new.last(a) for a in op.args], tuple(data))
+    return _with_rows_last(new, op, [new.last(a) for a in op.args], tuple(data))
 
 
 def _slices_rows_last(new: _RowsLast, pairs: Slices, dims: Dims, other: Dims) -> Slices | None:
@@ -234,13 +234,13 @@ def _slices_rows_last(new: _RowsLast, pairs: Slices, dims: Dims, other: Dims) ->
     return tuple(pairs[k] for k in _order(len(dims), at))
 
 
-def _joined(new: _RowsLast, op: Operation) -> Operation | None:
+def _concatenation(new: _RowsLast, op: Operation) -> Operation | None:
     """Concatenation along an axis that is not the row axis."""
     at, axis = new.row_axis(op.dims), op.parameter("axis", int)
     if at is None or axis == at or any(new.row_axis(new.old[a].dims) != at for a in op.args):
         return None
     data = (("axis", axis - (axis > at)),)
-    return _made(new, op, [new.last(a) for a in op.args], data)
+    return _with_rows_last(new, op, [new.last(a) for a in op.args], data)
 
 
 _RULES: dict[str, Callable[[_RowsLast, Operation], Operation | None]] = {
@@ -251,6 +251,6 @@ _RULES: dict[str, Callable[[_RowsLast, Operation], Operation | None]] = {
     Kind.RESHAPE: _reshaped,
     Kind.SLICE: _sliced,
     Kind.UNSLICE: _sliced,
-    Kind.CONCATENATE: _joined,
+    Kind.CONCATENATE: _concatenation,
     Kind.PLACE: _placed,
 }

@@ -165,17 +165,17 @@ class SparseEntries:
 
     def __getitem__(self, key: object) -> object:
         matrix = self.distinct()
-        return matrix._found(matrix.stored[settled(key)])
+        return matrix._entries_at(matrix.stored[settled(key)])
 
     def getrow(self, i: int) -> object:
         matrix = self.distinct()
-        return matrix._found(matrix.stored.getrow(i))
+        return matrix._entries_at(matrix.stored.getrow(i))
 
     def getcol(self, j: int) -> object:
         matrix = self.distinct()
-        return matrix._found(matrix.stored.getcol(j))
+        return matrix._entries_at(matrix.stored.getcol(j))
 
-    def _found(self, numbers: Any) -> object:
+    def _entries_at(self, numbers: Any) -> object:
         """The entries at SciPy's numbers of entries."""
         if isinstance(numbers, np.matrix):
             refuse("entries of a sparse matrix by two lists, which are a numpy.matrix (take a sparse array),")
