@@ -20,7 +20,7 @@ from ..process.forking import is_running
 from ..tape import Builder
 from .array_links import CapturedLink
 from .recorder import Handle, Recorder
-from .trace_stack import occupied, stack
+from .trace_stack import occupied, stack, tracing
 from .traced_array import TracedArray, handle
 
 
@@ -41,6 +41,7 @@ class Trace(Recorder):
         self._entered: list[tuple[FrameType, int, list[Recorder], int]] = []
 
     def __enter__(self) -> Self:
+        tracing()  # so that those that exceptions have left open are closed
         traces = stack.traces
         self._entered.append((sys._getframe(self.depth), get_ident(), traces, len(traces)))
         self.alive = True

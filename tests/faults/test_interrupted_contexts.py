@@ -2,6 +2,7 @@
 
 import ast
 import gc
+import itertools
 import signal
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import fdiff
+from fdiff import optimize
 from fdiff.autograd import forward_ad, graph
 from fdiff.autograd.thread_state import state
 from fdiff.foreign_errors import contextmanager, whole_exit
@@ -17,9 +19,12 @@ from fdiff.functional.call.kink_policy import policy
 from fdiff.process import anomaly_watch, observation
 from fdiff.process.room import budget
 from fdiff.process.threads import Flag
+from fdiff.trace.trace_stack import occupied, stack
+from fdiff.transforms.simplify import SimplifyingTrace
 
 FOLDER = Path(fdiff.__file__).parent
 autograd = fdiff.autograd
+X = np.linspace(0.1, 0.9, 5)
 
 CONTEXTS = {
     "no_grad": autograd.no_grad,
@@ -168,3 +173,31 @@ def test_exits_are_not_cut_short():
                 imports += [name for a in node.names if a.name == "contextmanager"]
     assert counts == OTHERS
     assert imports == ["process/forking.py"]  # which is imported before anything else
+
+
+FRESH = (eval(f"lambda x: np.sum(np.sin(x) * x) * {k}.0", {"np": np}) for k in itertools.count(1))
+PUBLIC = {
+    "explain": lambda f: fdiff.explain(fdiff.grad(f), X),
+    "explain_types": lambda f: fdiff.explain(f, "f8[3]"),
+    "draw": lambda f: fdiff.draw(f, X),
+    "make_tape": lambda f: fdiff.make_tape(f, X),
+    "source": lambda f: fdiff.source(fdiff.grad(f), X),
+    "cfunc": lambda f: fdiff.cfunc(fdiff.grad(f), X),
+    "least_squares": lambda f: optimize.least_squares(lambda p: p - f(X), np.zeros(2)),
+    "gradcheck": lambda f: fdiff.gradcheck(f, X),
+    "linearize": lambda f: fdiff.linearize(f, X),
+    "grad": lambda f: fdiff.grad(f)(X),
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_trace_that_an_exception_has_left_open_is_in_nobodys_way(name):
+    """The exception came as `__exit__` began: `explain` failed until a call of `grad`."""
+
+    def interrupted():
+        SimplifyingTrace("vjp").__enter__()
+
+    interrupted()
+    PUBLIC[name](next(FRESH))
+    assert not stack.traces
+    assert not [trace for trace in occupied if isinstance(trace, SimplifyingTrace)]
