@@ -25,6 +25,7 @@ from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace import TracedArray, apply_many, current, splice
 from .activity import reached
 from .apply_rules import Bar
+from .late_steps import report
 from .loops.bodies import entered
 from .simplify import Simplifier
 
@@ -206,7 +207,7 @@ def opened(tape: Tape, wrt: Sequence[int]) -> Tape:
     ways: dict[int, Way] = {
         i: _opening(tape.nodes[i]) for i in calls if any(moves[a] for a in tape.nodes[i].args)
     }
-    return rebuild(tape, Builder(), ways) if ways else tape
+    return report("open calls", rebuild(tape, Builder(), ways)) if ways else tape
 
 
 def _opening(node: Node) -> Way:
@@ -225,15 +226,11 @@ def _opening(node: Node) -> Way:
 def closed(tape: Tape) -> Tape:
     """A tape that a sweep gave, without what `opened` put into it."""
     ruled, held = set(_calls(tape, RULED)), _calls(tape, HELD)
-    ways: dict[int, Way] = {i: _first_argument(tape.nodes[i]) for i in (*ruled, *held)}
+    ways: dict[int, Way] = {i: _argument(tape.nodes[i], 0) for i in (*ruled, *held)}
     for i, node in enumerate(tape.nodes):
         if node[0] is ITEM and node.args[0] in ruled:
             ways[i] = _argument(tape.nodes[node.args[0]], node.k)
-    return rebuild(tape, Simplifier(), ways) if ways else tape
-
-
-def _first_argument(node: Node) -> Way:
-    return _argument(node, 0)
+    return report("close calls", rebuild(tape, Simplifier(), ways)) if ways else tape
 
 
 def _argument(node: Node, k: int) -> Way:

@@ -1,13 +1,33 @@
-"""Steps that few tapes need: their modules are imported when one is first taken."""
+"""Steps that few tapes need: their modules are imported when one is first taken. Reports of all."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..primitive import Primitive
+from ..process.environment import TAPES, dumped
 from ..process.forking import late
 from ..tape import Tape
+
+# Called with the name of each step and what it gives: tests see the way taken.
+WATCHERS: list[Callable[[str, Tape], object]] = []
+IN_SWEEPS = {  # what `forward.py` and `reverse.py` do in a sweep of a tape that has calls or loops
+    "open calls": "calls with rules stand beside what their rules compute",
+    "open loops": "loops give what their reverse reads as further outputs",
+    "close calls": "of opened calls, what their rules compute is left",
+    "close loops": "loops hold no more how they are pulled back",
+}
+
+
+def report(step: str, tape: Tape, leaves: str = "") -> Tape:
+    """The tape that a step gave, shown to watchers and, under ``FDIFF_DUMP=tapes``, on stderr."""
+    if TAPES in dumped():
+        sys.stderr.write(f"--- {step}: {leaves or IN_SWEEPS[step]}\n{tape}\n")
+    for watcher in WATCHERS:
+        watcher(step, tape)
+    return tape
 
 
 def late_step(module: str, name: str) -> Callable[..., Any]:

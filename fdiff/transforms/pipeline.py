@@ -6,6 +6,7 @@ step takes a tape and the operator's request and gives a tape. Operators begin w
 check to what the operator made (`dispatch/plans.py`). The steps themselves are written in the
 modules imported here.
 
+Sweeps take steps of their own, which open calls and loops, and close them (`IN_SWEEPS`).
 ``FDIFF_DUMP=tapes`` prints the tape to stderr after each step. Where ``FDIFF_VERIFY`` is set, as in
 all tests, every tape is verified when it is made (`Tape`), and a fault names the step. Calls for
 one point only (`Variant.eager`) use no tape: docs/decisions/two-sweeps.md.
@@ -25,7 +26,6 @@ from ..ops.entrywise.elementwise import add, exp
 from ..ops.entrywise.kink_marks import kink_search
 from ..ops.shapes.joining_and_splitting import concatenate
 from ..ops.shapes.view_ops import update
-from ..process.environment import TAPES, dumped
 from ..process.forking import imported
 from ..process.observation import TRANSFORM, span
 from ..tape import Tape
@@ -45,7 +45,7 @@ from .derivative_tapes import (
     with_check,
 )
 from .forward import jvp
-from .late_steps import late_step, step_where
+from .late_steps import late_step, report, step_where
 from .reverse import vjp
 from .simplify import simplify
 
@@ -73,11 +73,6 @@ class Request(NamedTuple):
         """The outputs that are differentiated."""
         return range(len(self.function.outputs)) if self.of is None else self.of
 
-    @property
-    def input(self) -> int:
-        """The input that is differentiated, where it is one."""
-        return self.wrt[0]
-
 
 class Transform(NamedTuple):
     """One step: its name and function, its preconditions and postconditions."""
@@ -89,8 +84,6 @@ class Transform(NamedTuple):
 
 
 Pipeline = tuple[Transform, ...]
-# Called with the name of each step and what it gives: tests see the way taken.
-WATCHERS: list[Callable[[str, Tape], object]] = []
 
 
 def derive(pipeline: Pipeline, tape: Tape, **fields: Any) -> Tape:
@@ -105,10 +98,7 @@ def _run(pipeline: Pipeline, tape: Tape, request: Request) -> Tape:
                 tape = step.run(tape, request)
             except TapeError as error:
                 raise TapeError(f"{error} after the step {step.name!r}") from None
-        if TAPES in dumped():
-            sys.stderr.write(f"--- {step.name}: {step.leaves}\n{tape}\n")
-        for watcher in WATCHERS:
-            watcher(step.name, tape)
+        report(step.name, tape, step.leaves)
     return tape
 
 
@@ -218,7 +208,7 @@ KEEP_COTANGENTS = Transform(
     "pull back", "the cotangents of `wrt`, no values")
 
 REAL_TANGENTS = Transform(
-    "real tangents", lambda t, r: real_tangents(t, r.function, r.input), "keep tangents",
+    "real tangents", lambda t, r: real_tangents(t, r.function, r.wrt[0]), "keep tangents",
     "the last input, the seed, is real, also where the function's input is complex")
 REAL_COTANGENTS = Transform(
     "real cotangents", lambda t, r: real_cotangents(t, r.function, r.wrt, r.outputs[0]),
@@ -228,7 +218,7 @@ BATCH_SEEDS = Transform(
     "the seed is the last input", "`size` seeds at once; what depends on none is computed once")
 UNIT_TANGENTS = Transform(
     "unit tangents",
-    lambda t, r: seeds_last(t, r.function, r.input, r.size, chunked=r.chunked), "tangents of one",
+    lambda t, r: seeds_last(t, r.function, r.wrt[0], r.size, chunked=r.chunked), "tangents of one",
     "seeds are rows of the identity, `size` at once; outputs are columns of the Jacobian")
 UNIT_COTANGENTS = Transform(
     "unit cotangents",
@@ -265,14 +255,7 @@ def _matrix_functions(tape: Tape) -> Tape:
     return recognise_matrix_functions(tape) if loaded else tape
 
 
-PREPARE = (
-    SPECTRAL,
-    STOP_SHIFTS,
-    VECTORISE,
-    BATCH_LOOPS,
-    HOIST,
-    SPLIT,
-)  # once for each trace, before anything is differentiated
+PREPARE = (SPECTRAL, STOP_SHIFTS, VECTORISE, BATCH_LOOPS, HOIST, SPLIT)  # once for each trace
 VALUE = (SIMPLIFY,)  # jit, source
 GUARD = (CHECK, SIMPLIFY)  # last, where a kernel is to check the guards as well
 VMAP = (BATCH,)

@@ -6,7 +6,7 @@ import references
 from numpy.testing import assert_allclose
 
 import fdiff
-from fdiff.transforms import pipeline
+from fdiff.transforms import late_steps
 from fdiff.transforms.terms import dense_tapes
 
 STEPS = 40
@@ -62,7 +62,7 @@ def made(monkeypatch):
     """The nodes that each step gives, by name, and the terms that were found in all."""
     nodes, terms = {}, []
     watch = lambda name, tape: nodes.setdefault(name, []).append(0 if tape is None else len(tape))
-    monkeypatch.setattr(pipeline, "WATCHERS", [watch])
+    monkeypatch.setattr(late_steps, "WATCHERS", [watch])
     bounded = dense_tapes.DenseSweep.bounded
     counted = lambda self, few, type_: terms.extend(few) or bounded(self, few, type_)
     monkeypatch.setattr(dense_tapes.DenseSweep, "bounded", counted)

@@ -6,7 +6,7 @@ import pytest
 import fdiff
 from fdiff.errors import TapeError
 from fdiff.tape import Tape
-from fdiff.transforms import pipeline
+from fdiff.transforms import late_steps, pipeline
 
 X = np.linspace(0.5, 1.5, 4)
 LONG = np.linspace(0.5, 1.5, 50)
@@ -18,6 +18,17 @@ def scalar(x):
 
 def vector(x):
     return np.concatenate([np.sin(x), x[1:] * x[:-1]])
+
+
+def with_a_rule(x):
+    """A call of a function with a rule of its own, which a sweep opens and closes."""
+    cube = fdiff.custom_vjp(lambda x: x**3)
+    cube.defvjp(lambda x: (x**3, x), lambda x, bar: (3 * x**2 * bar,))
+    return np.sum(cube(x))
+
+
+def with_a_loop(x):
+    return np.sum(fdiff.fori_loop(0, 9, lambda k, s: np.sin(s) * x, x))
 
 
 TANGENTS = ["push forward", "keep tangents", "real tangents", "tangents of one"]
@@ -50,6 +61,14 @@ CALLS = {
         lambda: fdiff.hessian_diagonal(scalar)(X),
         ["tangents of one", "batch seeds", "simplify"],
     ),
+    "rules": (
+        lambda: fdiff.vjp(with_a_rule, X),
+        ["open calls", "close calls", "pull back", "simplify"],
+    ),
+    "loops": (
+        lambda: fdiff.grad(with_a_loop)(X),
+        ["open loops", "close loops", "pull back 1", "keep"],
+    ),
     "linearize": (lambda: fdiff.linearize(vector, X), ["inline checkpoints", "push forward"]),
     "vmap": (lambda: fdiff.vmap(lambda x: x * x)(X), ["batch"]),
     "jit": (lambda: fdiff.jit(vector)(X), ["simplify"]),
@@ -64,7 +83,7 @@ def steps_of(call, monkeypatch):
     """The names of the steps that a call takes. What each leaves is verified, as in all tests."""
     names = []
     fdiff.dispatch.program.forget()
-    monkeypatch.setattr(pipeline, "WATCHERS", [lambda name, tape: names.append(name)])
+    monkeypatch.setattr(late_steps, "WATCHERS", [lambda name, tape: names.append(name)])
     call()
     return names
 
@@ -85,6 +104,7 @@ def test_each_step_is_taken_by_some_call(monkeypatch):
     taken = {name for call in calls for name in steps_of(call, monkeypatch)}
     steps = {s.name for s in vars(pipeline).values() if isinstance(s, pipeline.Transform)}
     assert steps <= taken
+    assert taken - steps == late_steps.IN_SWEEPS.keys()
 
 
 def test_a_step_that_breaks_a_law_is_named(monkeypatch):

@@ -16,6 +16,7 @@ from ...tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ...trace.derived_lines import kept_by_value
 from ..activity import reached
 from ..infinite_values import behind_poles, has_poles
+from ..late_steps import report
 from ..simplify import SimplifyingTrace
 from .bodies import Places, entered, moving, pulled_back, read_inputs
 from .kept_values import KeptValues, kept_values
@@ -152,16 +153,15 @@ def opened_loops(
         )  # fmt: skip
         if pullback is not None:
             ways[i] = entering(node, {"body": pullback.saving, "pulls": pullback})
-    return rebuild(tape, Builder(), ways) if ways else tape
+    return report("open loops", rebuild(tape, Builder(), ways)) if ways else tape
 
 
 def closed_loops(tape: Tape) -> Tape:
     """A tape that a sweep gave, without what `opened_loops` put into the loops."""
-    loops = [
-        i for i, n in enumerate(tape.nodes) if n.primitive is LOOP and "pulls" in dict(n.params)
-    ]
-    ways: dict[int, Way] = {i: entering(tape.nodes[i], {"pulls": None}) for i in loops}
-    return rebuild(tape, Builder(), ways) if ways else tape
+    loops = [(i, node) for i, node in enumerate(tape.nodes) if node.primitive is LOOP]
+    opened = [(i, node) for i, node in loops if "pulls" in dict(node.params)]
+    ways: dict[int, Way] = {i: entering(node, {"pulls": None}) for i, node in opened}
+    return report("close loops", rebuild(tape, Builder(), ways)) if ways else tape
 
 
 def _outputs_with_cotangents(
