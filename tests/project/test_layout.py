@@ -46,9 +46,6 @@ LATE_CIRCLES = {
     "functional.call.prepared functional.operators.sparse_derivatives": (
         "the attributes of a sparse operator are operators, which are prepared functions"
     ),
-    "functional.call.results functional.operators.eager_results": (
-        "eager traces alone need it: results of operators are built of values"
-    ),
     "functional.operators.hessians functional.operators.sparse_derivatives": (
         "hessian(f, sparse=True) is the sparse operator, which is checked as hessian is"
     ),

@@ -1,17 +1,12 @@
-"""Results in the structure that the caller expects, and the plan of a function itself."""
+"""Results in the structure that the caller expects."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dispatch.plans import Arrays, OperatorPlan, Run
 from ...dispatch.variant import Traced
 from ...trace import TracedArray
-from ...transforms.pipeline import VALUE
 from ...tree import unflatten
-from .late_operators import late, step_of
-
-output_values = late("operators.eager_results", "output_values")
 
 
 def deliver(out: object, scalar: bool) -> object:  # noqa: FBT001 - called for each result
@@ -45,17 +40,3 @@ def gradients(traced: Traced, outs: Sequence[object]) -> object:
     scalars = traced.input_scalars
     leaves = [deliver(out, scalars[k]) for out, k in zip(outs, traced.wrt, strict=True)]
     return leaves[0] if traced.in_spec.kind is None else unflatten(traced.in_spec, leaves)
-
-
-class ValuePlan(OperatorPlan):
-    """The plan of the function itself, interpreted until a kernel pays off."""
-
-    guards = True
-    order = 0
-
-    def __init__(self, traced: Traced) -> None:
-        self.traced = traced
-        self.step = step_of(traced, VALUE, output_values)
-
-    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        return results(self.traced, run(self.step, arrays))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
@@ -11,7 +11,7 @@ from ...capture.dependencies import retained_data
 from ...device_arrays import CPU
 from ...dispatch.arguments import Function
 from ...dispatch.fast_paths.fast_path import forget as forget_fast_paths
-from ...dispatch.plans import PREPARING
+from ...dispatch.plans import PREPARING, Arrays, OperatorPlan, Run
 from ...dispatch.program import Program
 from ...dispatch.program import forget as forget_programs
 from ...dispatch.tiers.compiler_defects import Defect
@@ -31,9 +31,10 @@ from ...tree import map_leaves
 from ..annotations import P, R, T
 from ..call.device_calls import tracing_for
 from ..call.invocation import prepared_operator
+from ..call.late_operators import step_of
 from ..call.operator_call import Operator
 from ..call.prepared import AnyPrepared, Prepared, example_arguments
-from ..call.results import ValuePlan
+from ..call.results import results
 from ..options import check_callable, check_device
 
 if TYPE_CHECKING:
@@ -42,6 +43,21 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="AnyPrepared")
 # The tapes of parts that have kernels: a loop may stand beside what has none.
 tapes_with_kernels = late("tiers.tape_parts", "fdiff.dispatch", "tapes_with_kernels")
+output_values = late("operators.eager_results", "fdiff.functional", "output_values")
+
+
+class ValuePlan(OperatorPlan):
+    """The plan of the function itself, interpreted until a kernel pays off."""
+
+    guards = True
+    order = 0
+
+    def __init__(self, traced: Traced) -> None:
+        self.traced = traced
+        self.step = step_of(traced, VALUE, output_values)
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        return results(self.traced, run(self.step, arrays))
 
 
 class JitPlan(ValuePlan):

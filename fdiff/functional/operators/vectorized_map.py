@@ -37,7 +37,6 @@ from ...tree import Spec, flatten, unflatten
 from ..annotations import AtPoint, Entries, P
 from ..call.invocation import no_vectors, prepared_function
 from ..call.prepared import Origin, Prepared
-from ..call.results import ValuePlan
 from ..options import check_callable, check_device, is_int
 from .mapped_axes import (
     Axis,
@@ -47,6 +46,7 @@ from .mapped_axes import (
     common_size,
     mapped_axis_first,
 )
+from .programs import ValuePlan
 
 if TYPE_CHECKING:
     from ..call.prepared import Blocks
