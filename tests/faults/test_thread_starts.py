@@ -1,14 +1,19 @@
 """Exceptions of signal handlers that arrive while a thread starts: it is whole, or not there."""
 
+import random
+import signal
+import sys
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from thread_counts import ask_for_threads
 
 import fdiff
-from fdiff.kernels.thread_pool import pool
+from fdiff.kernels.runtime.worker_code import POOL
+from fdiff.kernels.thread_pool import one_thread, pool
 from fdiff.process import background, interruptible, progress, threads
 
 X = np.linspace(0.1, 0.9, 200_000)
@@ -119,3 +124,40 @@ def test_where_there_are_no_more_threads(monkeypatch):
     pool.stop()
     ask_for_threads(monkeypatch, 4)
     np.testing.assert_allclose(fdiff.jit(lambda x: np.sum(x * x * x))(X), np.sum(X**3), rtol=1e-12)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
+def test_an_alarm_while_the_pool_is_taken_gives_it_back(monkeypatch):
+    """It came between the call that takes the pool and its note: no kernel used threads again."""
+    ask_for_threads(monkeypatch, 4)
+    monkeypatch.setenv("FDIFF_TIER", "compile")
+    fdiff.grad(waves)(X)  # so that there is a pool
+    raised, rng = [], random.Random(1)
+
+    def ring(*_):
+        raised.append(1)
+        raise TimeoutError
+
+    def work():
+        with one_thread():
+            pass
+        pool.before_fork()
+        pool.after_fork()
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        for _ in range(300):
+            with suppress(TimeoutError):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, 4e-4))
+                    work()
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            assert pool._words[POOL["BUSY"]] == 0
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert raised
+    pool.before_fork()
+    pool.after_fork()
+    assert [*pool._threads] == [1, 2, 3]
+    assert pool.stop()
