@@ -7,12 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tapes import dot, floating, like, pull, push, size, tape_of, values
 
+import fdiff
 from fdiff import kernels
 from fdiff.tape import verify
 from fdiff.transforms.batch import batch
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
+from fdiff.transforms.sparsity.column_colouring import colours
 
 UNARY = {  # of any array to one like it, bounded slopes
     "sin": np.sin,
@@ -258,3 +260,38 @@ def test_columns_of_a_jacobian_are_written_where_they_belong():
     x = np.zeros((5, 3, 2))
     tape = simplify(tape_of(lambda x: np.sin(x).reshape(5, 6).T, x))
     assert [node.primitive.name for node in tape.nodes][-2:] == ["transpose", "reshape"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.integers(1, 12), st.integers(1, 12), st.floats(0.0, 1.0))
+def test_a_jacobian_is_what_products_by_colours_were_made_of(seed, rows, columns, density):
+    """Its columns, added up where they have one colour, give all entries back, each from a sum."""
+    rng = np.random.default_rng(seed)
+    pattern = rng.random((rows, columns)) < density
+    jacobian = np.where(pattern, rng.normal(size=(rows, columns)), 0.0)
+    places = pattern.nonzero()
+    colour = colours(pattern.shape, *places)
+    compressed = jacobian @ (colour[:, None] == np.arange(columns))
+    decompressed = np.zeros_like(jacobian)
+    decompressed[places] = compressed[places[0], colour[places[1]]]
+    np.testing.assert_array_equal(decompressed, jacobian)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seeds, st.integers(1, 9), st.integers(1, 9), st.floats(0.0, 1.0))
+def test_declared_patterns_give_the_jacobian_back(seed, rows, columns, density):
+    """The same within the engine: an operation that declares its pattern is swept by colours."""
+    rng = np.random.default_rng(seed)
+    pattern = rng.random((rows, columns)) < density
+    matrix = np.where(pattern, rng.normal(size=(rows, columns)), 0.0)
+    cubes = fdiff.primitive(
+        lambda x: matrix @ x**3,
+        like=lambda x: np.zeros(rows),
+        jvp=lambda dots, out, x: matrix @ (3 * x**2 * dots[0]),
+        sparsity=lambda x: pattern,
+    )
+    x = rng.uniform(0.5, 1.5, columns)
+    expected = matrix * (3 * x**2)
+    np.testing.assert_allclose(
+        fdiff.jacobian(cubes, sparse=True)(x).toarray(), expected, rtol=1e-12
+    )

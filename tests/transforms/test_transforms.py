@@ -195,6 +195,7 @@ def test_aux_is_passed_through():
         (lambda x: None, "the function must return a scalar, not NoneType"),
         (lambda x: "a", "the function must return a scalar, not str"),
         (lambda x: np.argmax(x), "the output must be floating point, not int64"),
+        (lambda x: np.sum(x.astype(int)), r"floating point, not int64(.|\n)*as x.astype\(int\)"),
         (lambda x: np.complex128(1j), "complex outputs .complex128. are not supported"),
     ],
 )

@@ -95,7 +95,8 @@ def _check(traced: Traced, _: str, *, has_aux: bool, choice: str) -> None:
         raise failure(DtypeError, call, fact, way)
     if not type_.floating:
         fact = f"the output must be floating point, not {type_.dtype}."
-        raise failure(DtypeError, call, fact, "Return a float: 0.0 in place of 0, for instance.")
+        way = "Leave out what makes it so, as x.astype(int) or a comparison do; write 0.0 for 0."
+        raise failure(DtypeError, call, fact, way)
 
 
 def _prepare(
