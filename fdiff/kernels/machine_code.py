@@ -37,6 +37,7 @@ from .runtime.routines import has_vectors, routine_text
 from .runtime.worker_code import TEXTS
 from .thread_pool import WorkerCode, pool
 
+_LONG = 1 << 16  # characters of assembly, which take megabytes to make
 counts = {"compiled": 0, "loaded": 0}  # kernels, in this process
 seconds = [0.0]  # spent compiling them
 _functions: list[Loaded] = []  # which stay loaded
@@ -111,9 +112,9 @@ def _kernel_code(source: KernelSource, compiler: str) -> Loaded:
 
     def by_llvm() -> bytes:
         with collector_paused():
-            module = module_of(text, "kernel")
-            assembly = machine.assembly(module)
-            machine.take_apart(module)
+            assembly = machine.assembly(module_of(text, "kernel"), last=True)
+        if len(assembly) >= _LONG:  # LLVM's thread has a heap of its own
+            give_back()
         checkpoint()
         # SLP vectorisation takes half of the time for long kernels, and found nothing in an LSTM's.
         # It took four fifths for steps of Runge-Kutta as bodies of loops, and made them no faster.
@@ -158,12 +159,12 @@ def _function(
         if compiler == NUMBA:
             return numba_compiler().function_code(text)
         with collector_paused():
-            module = function_of(text)
+            assembly = machine.assembly(function_of(text), last=True)
         if way == "glue":
-            return machine.glue_code(module)
+            return machine.glue_code(assembly)
         if way == "vectors":
-            return machine.routine_code(module, name)
-        return machine.object_code(module, unrolled=way == "unrolled")
+            return machine.routine_code(assembly, name)
+        return machine.object_code(assembly, unrolled=way == "unrolled")
 
     loaded, _ = _loaded(text, name, compiler, compiled, way)
     _functions.append(loaded)

@@ -20,6 +20,7 @@ from .types import WORD, TypedValue, convert, llvm_type
 
 # A call of a word of the language: ``rt.exp(x)`` is ``library(builder, "rt", "exp", [x])``.
 Library = Callable[["FunctionBuilder", str, str, list[TypedValue]], TypedValue]
+Hint = Callable[[ir.ConditionalBranch], None]  # given the branch that closes a loop
 
 
 def stack_slot(code: ir.IRBuilder, type_: ir.Type, count: int | None = None) -> ir.Value:
@@ -84,8 +85,8 @@ class FunctionBuilder:
         self.results = results
         self.strict = False  # whether a local may be assigned no value of another type
         self.result_types: list[str] = []  # of several results, known after the return statement
-        # Given the branch that closes a loop, and the loop's statements.
-        self.on_loop: Callable[[ir.ConditionalBranch, list[ast.stmt]], None] | None = None
+        self.on_loop: Callable[[list[ast.stmt]], Hint] | None = None  # given a loop's statements
+        self.once = False  # whether the statements are not needed afterwards
         self.in_bounds = False  # whether integers are positions in memory, which never overflow
         self._function = function
         self._values: dict[str, TypedValue] = {}

@@ -98,12 +98,7 @@ def _new_machine(of: Target, level: int = 3) -> llvm.TargetMachine:
     llvm.initialize_native_asmprinter()
     llvm_target = llvm.Target.from_triple(of.triple)
     return llvm_target.create_target_machine(
-        cpu=of.cpu,
-        features=of.features,
-        opt=level,
-        reloc="default",
-        codemodel="jitdefault",
-        jit=True,
+        of.cpu, of.features, level, reloc="default", codemodel="jitdefault", jit=True
     )
 
 
@@ -129,7 +124,7 @@ def optimised(module: ir.Module | str, *, packed: bool = True) -> str:
     return _compiled(module, lambda parsed, _: str(parsed), partial(_optimise, packed=packed))
 
 
-def glue_code(module: ir.Module) -> bytes:
+def glue_code(module: ir.Module | str) -> bytes:
     """Machine code of functions that branch and call, and have no loop worth vectorising.
 
     Three passes suffice for these: inlined functions, locals in registers, fewer branches.
@@ -145,7 +140,7 @@ def glue_code(module: ir.Module) -> bytes:
     return _compiled(module, _emitted, shorten, level=1)
 
 
-def routine_code(module: ir.Module, entry: str) -> bytes:
+def routine_code(module: ir.Module | str, entry: str) -> bytes:
     """Machine code of functions with explicit vectors, and of `entry`, which calls them.
 
     LLVM's loop passes take long and find nothing there. `entry`, where small operands spend most of
@@ -270,14 +265,17 @@ def _layout(of: Target) -> tuple[str, str]:
     return interruptibly(ask)
 
 
-def assembly(module: ir.Module) -> str:
-    """LLVM's text of the module, for this machine."""
+def assembly(module: ir.Module, *, last: bool = False) -> str:
+    """LLVM's text of the module, for this machine; the `last` one frees what the module holds."""
     module.triple, module.data_layout = _layout(target())
     with collector_paused():
-        return str(module)
+        text = str(module)
+        if last:
+            _take_apart(module)
+    return text
 
 
-def take_apart(module: ir.Module) -> None:
+def _take_apart(module: ir.Module) -> None:
     """Free the instructions of a module: blocks and instructions refer to each other.
 
     Left to the collector, 130,000 objects of a long kernel take 0.1 s in whatever thread it runs.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -83,7 +84,7 @@ class OutlinedFunctions:
                 if is_pointer(type_):
                     value.add_attribute("noalias")
             to = FunctionBuilder(function, self._library, results=function.args[-1])
-            to.on_loop = lambda back, body: hint_long_loop(back, len(body))
+            to.on_loop = lambda body: partial(hint_long_loop, lines=len(body))
             to.strict = True
             write(to, node.body, parameters_of(node, types, function))
             self._compiled[key] = _Compiled(function, types, tuple(to.result_types))

@@ -32,7 +32,7 @@ def write(to: FunctionBuilder, body: list[ast.stmt], arguments: dict[str, TypedV
 
 def _statements(to: FunctionBuilder, body: list[ast.stmt]) -> None:
     """One after the other; what follows a jump is never reached."""
-    for statement in body:
+    for k, statement in enumerate(body):
         checkpoint()
         if to.code.block.is_terminated:
             return
@@ -40,6 +40,8 @@ def _statements(to: FunctionBuilder, body: list[ast.stmt]) -> None:
         if handler is None:
             raise UnknownWordError(ast.unparse(statement))
         handler(to, statement)
+        if to.once:  # a long kernel's statements take as much memory as its instructions
+            body[k] = ast.Pass()
 
 
 def _block(to: FunctionBuilder, body: list[ast.stmt], following: ir.Block) -> None:
@@ -134,7 +136,7 @@ def _for(to: FunctionBuilder, node: ast.For) -> None:
     step = int(ast.literal_eval(bounds[2])) if len(bounds) > 2 else 1
     sign, name, code = "<" if step > 0 else ">", node.target.id, to.code
     body, latch, end = to.block(), to.block(), to.block()
-    before = code.block
+    before, hint = code.block, to.on_loop and to.on_loop(node.body)
     code.cbranch(code.icmp_signed(sign, start.value, stop.value), body, end)
     code.position_at_end(body)
     i = code.phi(WORD)
@@ -145,8 +147,8 @@ def _for(to: FunctionBuilder, node: ast.For) -> None:
     following = code.add(i, WORD(step), flags=("nsw",))
     i.add_incoming(following, latch)
     back = code.cbranch(code.icmp_signed(sign, following, stop.value), body, end)
-    if to.on_loop is not None:
-        to.on_loop(back, node.body)
+    if hint is not None:
+        hint(back)
     code.position_at_end(end)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
-from itertools import pairwise
+from functools import partial
+from itertools import compress, pairwise
 
 from llvmlite import ir
 
@@ -41,8 +42,8 @@ def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
     *others, node = nodes = _functions(text)
     calls = max(calls, calls_in(nodes))
     outlined = {n.name: n for n in others}
-    reads = [(statement, table_read(statement)) for statement in node.body]
-    passed_on = only_arguments((s for s, read in reads if read is None), set(outlined))
+    reads = [*map(table_read, node.body)]
+    passed_on = only_arguments(compress(node.body, [r is None for r in reads]), set(outlined))
     locations = {a.arg: location(a) for a in node.args.args}
     # A pointer that the kernel uses itself is a parameter, and outlined functions are given that:
     # in each function one name leads to an array.
@@ -53,18 +54,19 @@ def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
     count = 1 + max((at.entry for at in locations.values() if at.table == "data"), default=-1)
     try:
         with maths.expecting(calls):
-            body = [s for s, read in reads if read is None or read[0] not in passed_on]
+            kept = [read is None or read[0] not in passed_on for read in reads]
+            node.body = [*compress(node.body, kept)]
             to = FunctionBuilder(inner, call, "i8")
-            to.strict = True
+            to.strict = to.once = True
             if calls >= MANY_CALLS:
-                to.on_loop = lambda back, body: hint_many_calls(back, calls_in(body))
+                to.on_loop = lambda body: partial(hint_many_calls, calls=calls_in(body))
             if outlined:
                 others = {n: at for n, at in locations.items() if n not in parameters}
-                others |= dict(read for _, read in reads if read is not None)
+                others |= dict(read for read in reads if read is not None)
                 tables = ArgumentTables(tuple(inner.args[: len(TABLES)]), count)
                 to.callees = OutlinedFunctions(outlined, others, tables, call)
             pairs = zip(parameters.items(), values, strict=True)
-            write(to, body, {n: TypedValue(at.type, value) for (n, at), value in pairs})
+            write(to, node.body, {n: TypedValue(at.type, value) for (n, at), value in pairs})
     except UnknownWordError as error:
         raise TapeError(f"fdiff made a kernel that does not compile ({error}):\n{text}") from None
     _add_entry(module, name, inner, list(parameters.values()), count)
