@@ -37,7 +37,6 @@ from .runtime.routines import has_vectors, routine_text
 from .runtime.worker_code import TEXTS
 from .thread_pool import WorkerCode, pool
 
-_LONG = 1 << 16  # characters of assembly, which take megabytes to make
 counts = {"compiled": 0, "loaded": 0}  # kernels, in this process
 seconds = [0.0]  # spent compiling them
 _functions: list[Loaded] = []  # which stay loaded
@@ -113,7 +112,7 @@ def _kernel_code(source: KernelSource, compiler: str) -> Loaded:
     def by_llvm() -> bytes:
         with collector_paused():
             assembly = machine.assembly(module_of(text, "kernel"), last=True)
-        if len(assembly) >= _LONG:  # LLVM's thread has a heap of its own
+        if len(assembly) >= 1 << 16:  # LLVM's thread has a heap of its own
             give_back()
         checkpoint()
         # SLP vectorisation takes half of the time for long kernels, and found nothing in an LSTM's.

@@ -97,14 +97,17 @@ class UserCalls(Protocol):
     """The protocol of the log of the user's calls; `looping` implements it.
 
     It is the `listener` of the trace while calls ask it, and has a `look` at the milestone of the
-    trace. Calls are logged at `depth` 0; calls inside of them are not. `stored`
-    is told of a handle that is given another node, `converted` makes a local array a traced one.
-    `question` answers what Python asks of a handle, where it `listens`; `is_checked` tells whether
-    that has no node as yet, and `is_asked` whether a question is what comes next. `loops` tells
-    what was found, also what `note` was told of loops in traces inside.
+    trace. Calls are logged at `depth` 0; calls inside of them are not. While a `frame` compares the
+    calls of its `trace`, none is idle. `stored` is told of a handle that is given another node,
+    `converted` makes a local array a traced one. `question` answers what Python asks of a handle,
+    where it `listens`; `is_checked` tells whether that has no node as yet, and `is_asked` whether a
+    question is what comes next. `loops` tells what was found, also what `note` was told of loops in
+    traces inside.
     """
 
     depth: int
+    frame: Any
+    trace: Any
 
     def look(self) -> None: ...
     def is_idle(self) -> bool: ...

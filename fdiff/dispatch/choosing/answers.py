@@ -29,6 +29,8 @@ class Answers:
     `asked` are the nodes of what Python asked for, with the answers.
     """
 
+    frame = None  # no calls are compared
+
     def __init__(self, trace: Trace, around: Surroundings) -> None:
         self.trace, self.around, self.depth = trace, around, 0
         self.script: tuple[bool, ...] = ()

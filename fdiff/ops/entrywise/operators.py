@@ -24,9 +24,9 @@ BINARY_OPERATORS = {
 }  # fmt: skip
 _COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
-_NUMERIC = (TracedArray, int, float, complex, np.ndarray, np.generic)
+_NUMERIC: tuple[type, ...] = (TracedArray, int, float, complex, np.ndarray, np.generic)
 _EQUALITY = (np.equal, np.not_equal)
-_UNEQUAL = (str, bytes, type(None))  # to any number, which NumPy says entry by entry
+_UNEQUAL: tuple[type, ...] = (str, bytes, type(None))  # to any number, which NumPy says entry by entry
 
 
 def _converted(ufunc: np.ufunc, x: TracedArray, other: object) -> object:
@@ -61,32 +61,36 @@ def _is_python(x: object) -> bool:
 
 def operator_of(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
     @asks
-    def operate(self: TracedArray, *others: object) -> object:
+    def operate(*operands: TracedArray) -> object:
+        """``ufunc(*operands)``, the second of which may be anything."""
+        self = operands[0]
         home = self.home
         if listening := home.listener is not None:
-            log = stack.traces[-1].listener if stack.traces else None
-            if log is not None and not log.depth and not log.is_idle():
-                return log.call(operate, (self, *others), {})
-        operands = (*others, self) if swap else (self, *others)
-        out = None if home.eager else enter(ufunc, operands)
+            traces = stack.traces
+            log = traces[-1].listener if traces else None
+            compares = log is not None and log.frame is not None and log.trace is traces[-1]
+            if log is not None and not log.depth and (compares or not log.is_idle()):
+                return log.call(operate, operands, {})
+        ordered = operands[::-1] if swap else operands
+        out = None if home.eager else enter(ufunc, ordered)
         if out is None:
             log = stack.traces[-1].listener if stack.traces and not listening else None
             if log is not None and not log.depth and not log.is_idle():
-                return log.call(operate, (self, *others), {})
-            if MaskedPart in map(type, operands):
-                part = hooks.computed_part(ufunc, operands)
+                return log.call(operate, operands, {})
+            if MaskedPart in map(type, ordered):
+                part = hooks.computed_part(ufunc, ordered)
                 if part is not None:
                     return part
-            if others and not isinstance(others[0], _NUMERIC):
-                refuse_foreign(others[0])
-                if ufunc in _EQUALITY and not self.weak and isinstance(others[0], _UNEQUAL):
+            if operands[1:] and not isinstance(operands[1], _NUMERIC):
+                refuse_foreign(operands[1])
+                if ufunc in _EQUALITY and not self.weak and isinstance(operands[1], _UNEQUAL):
                     return np.full(self.shape, ufunc is np.not_equal)[()]
-                if (other := _converted(ufunc, self, others[0])) is NotImplemented:
+                if (other := _converted(ufunc, self, operands[1])) is NotImplemented:
                     return other
-                operands = (other, self) if swap else (self, other)
+                ordered = (other, self) if swap else (self, other)
             eager = home.eager and stack.traces and home is stack.traces[-1]
-            out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)
-        if self.weak and out.type.floating and all(_is_python(x) for x in operands):
+            out = home.ufunc(ufunc, ordered) if eager else UFUNCS[ufunc](*ordered)
+        if self.weak and out.type.floating and all(_is_python(x) for x in ordered):
             return weakened(out)  # arithmetic of Python floats gives a Python float
         return out
 

@@ -27,8 +27,10 @@ from .logged_calls import (
 from .loop_template import LoopTemplate
 from .periods import INDEPENDENT, Item, Shifted
 from .trip_checks import (
+    FIXED,
     FLOAT_ROW,
     INT_ROW,
+    SLOT,
     Varying,
     agrees,
     belongs,
@@ -148,17 +150,28 @@ class Frame(TripNodes):
 
     def take(self, fn: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """The result of a call that is the next one of the template; MISMATCH if it is another."""
-        item = self.items[self.at]
+        at = self.at
+        item = self.items[at]
         if item.fn is not fn:
             return MISMATCH
-        quick = item.quick
-        if quick is None or named or len(quick) != len(args) or not agrees(quick, args, self.slots):
-            if not self._fits(item, args, named) or self.log.frame is not self:
-                return MISMATCH  # or what was compared has ended the checking
-        elif item.varies:
-            for a, (way, row, _) in zip(args, quick, strict=True):
-                if way in _ROWS:
-                    self.rows[row].append(a)
+        slots, quick = self.slots, item.quick
+        agree = False
+        if quick is not None and len(args) == len(quick) and not named:
+            if len(args) == 2:  # as operators have them: without a call
+                (first, slot, _), (second, value, kind) = quick
+                if first == SLOT and args[0] is slots[slot] and args[0] is not None:
+                    b = args[1]
+                    if second == SLOT:
+                        agree = b is slots[value] and b is not None
+                    elif second == FIXED:
+                        agree = type(b) is kind and b == value
+            agree = agree or agrees(quick, args, slots)
+            if agree and item.varies:
+                for a, (way, row, _) in zip(args, quick, strict=True):
+                    if way in _ROWS:
+                        self.rows[row].append(a)
+        if not agree and not (self._fits(item, args, named) and self.log.frame is self):
+            return MISMATCH  # or what was compared has ended the checking
         if item.single < 0:
             return self._accept(item, args, named)
         handle = _new(TracedArray)
@@ -166,8 +179,11 @@ class Frame(TripNodes):
         handle.home = handle.born = self.trace
         handle.node, handle.made = -1, item.single
         handle.link = LateView(self.trip, item, self.given(item)) if item.views[0] else self.trip
-        self.slots[item.single] = handle
-        self.advance()
+        slots[item.single] = handle
+        if at + 1 < len(self.items):
+            self.at = at + 1
+        else:
+            self.advance()
         return handle
 
     def take_content(self, array: np.ndarray) -> object:

@@ -67,23 +67,9 @@ class Item:
     """
 
     __slots__ = (
-        "call",
-        "child",
-        "fixed",
-        "fn",
-        "inner",
-        "kind",
-        "made",
-        "more",
-        "origins",
-        "outs",
-        "quick",
-        "single",
-        "slots",
-        "values",
-        "varies",
-        "views",
-    )
+        "call", "child", "fixed", "fn", "inner", "kind", "made", "more", "origins", "outs",
+        "quick", "single", "slots", "values", "varies", "views",
+    )  # fmt: skip
 
     fn: Any
     call: LoggedCall

@@ -89,7 +89,7 @@ class Scout:
 
     def is_idle(self) -> bool:
         """Whether a call is to be made as if there were no log."""
-        if self.sleep:
+        if self.sleep and self.frame is None:
             self.sleep -= 1
             if not self.doors:
                 return True
