@@ -37,9 +37,6 @@ CIRCLES = [  # each a set of modules that import one another
 # Modules that are imported, by their names as texts, when a call first needs them, and that import
 # the module of that call, at once or through others: why these circles stay.
 LATE_CIRCLES = {
-    "capture.sources.choosing_loops capture.sources.loop_functions": (
-        "few functions have such loops; the name that leads back is the protocol of drivers"
-    ),
     "dispatch.tiers.tiered_execution dispatch.inspection.spans": (
         "a tape is run node by node for a profiler or a NaN alone, by what looks into runners"
     ),

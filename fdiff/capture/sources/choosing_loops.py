@@ -41,5 +41,7 @@ def driven(driver: LoopDriver | None) -> Generator[None]:
 def code_of(fn: FunctionType) -> CodeType:
     """The code that the private copy of a function runs."""
     driver = _driver.get()
-    code: CodeType | None = None if driver is None else with_loop_functions(fn, driver)
+    code: CodeType | None = None
+    if driver is not None:
+        code = with_loop_functions(fn, driver, driver.sources)
     return code or fn.__code__

@@ -18,13 +18,12 @@ are. This is done where a body has no effect but on variables and on arrays in t
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from ...bounded_cache import keep
-from .choosing_loops import LoopDriver
 from .definitions import Definition, compiled, definition
 from .source_effects import EffectError, Scope, check
 
@@ -50,8 +49,10 @@ class LoopNames(NamedTuple):
     stored: frozenset[str]
 
 
-def with_loop_functions(fn: FunctionType, driver: LoopDriver) -> CodeType | None:
-    """The code of a function whose loops that branch ask a driver first; None if it has none."""
+def with_loop_functions(
+    fn: FunctionType, driver: Callable[..., object], refusals: dict[str, str]
+) -> CodeType | None:
+    """The code of a function whose loops that branch ask a driver first, but for `refusals`."""
     code = fn.__code__
     if code in _definitions:
         whole = _definitions[code]
@@ -60,7 +61,7 @@ def with_loop_functions(fn: FunctionType, driver: LoopDriver) -> CodeType | None
     if whole is None or any(map(_looks, ast.walk(whole.function))):
         return None
     tree = deepcopy(whole.function)
-    rewriting = _Rewriting(tree, Scope(fn), driver)
+    rewriting = _Rewriting(tree, Scope(fn), refusals)
     tree.body = rewriting.block(tree.body)
     if not rewriting.loops:
         return None
@@ -91,8 +92,8 @@ def _with_objects(code: CodeType, objects: dict[str, object]) -> CodeType:
 class _Rewriting:
     """The rewriting of the loops of one function; `loops` are their variables, by constant."""
 
-    def __init__(self, tree: ast.FunctionDef, scope: Scope, driver: LoopDriver) -> None:
-        self.tree, self.scope, self.driver = tree, scope, driver
+    def __init__(self, tree: ast.FunctionDef, scope: Scope, refusals: dict[str, str]) -> None:
+        self.tree, self.scope, self.refusals = tree, scope, refusals
         self.loops: dict[str, object] = {}
 
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -104,7 +105,7 @@ class _Rewriting:
                     new += self._loop(statement)
                 except EffectError as refusal:
                     place = f"{self.scope.code.co_filename}:{statement.lineno}"
-                    self.driver.sources[place] = str(refusal)
+                    self.refusals[place] = str(refusal)
                     statement.body = self.block(statement.body)
                     new.append(statement)
                 continue
