@@ -12,7 +12,7 @@ _MOST = 2048  # texts whose code and lines are kept
 _codes: dict[str, CodeType] = {}
 
 
-def defined(name: str, lines: str | Sequence[str], scope: dict[str, Any]) -> Any:
+def defined(name: str, lines: str | Sequence[str], scope: dict[str, object]) -> Any:
     """The function `name` that a text defines in a scope."""
     text = lines if isinstance(lines, str) else "\n".join(lines)
     exec(code_of(text, name), scope)  # noqa: S102 - our own text

@@ -15,7 +15,7 @@ _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that a ``class`` statement has ma
 _LIBRARIES = frozenset(("numpy", "scipy", "uarray"))
 
 
-def intact(module: Any) -> Any:
+def intact(module: Any) -> object:
     """A module with the names that it and its public submodules have now.
 
     Where something foreign stands, it has what the parts of the library have under that name.
@@ -40,7 +40,7 @@ def intact(module: Any) -> Any:
     return copy
 
 
-def _is_own(value: Any, name: str) -> bool:
+def _is_own(value: object, name: str) -> bool:
     """Whether a library has put this function or class into its module, as far as one can see."""
     if isinstance(value, FunctionType):
         home = value.__globals__.get("__name__")

@@ -38,7 +38,7 @@ def recorded_arrays(arrays: object, call: str) -> tuple[Any, ...]:
     return sequence
 
 
-def as_directory(directory: Any, call: str) -> Path | None:
+def as_directory(directory: object, call: str) -> Path | None:
     """The path of a directory that there is; None for None."""
     if directory is None:
         return None

@@ -153,7 +153,7 @@ class dual_level(GradientMode):  # noqa: N801 - as in torch
     tensor([2., 0.])
     """
 
-    def _before(self) -> dict[str, Any]:
+    def _before(self) -> dict[str, object]:
         return {"dual": None}
 
     def _enter(self) -> None:
@@ -175,7 +175,7 @@ class dual_level(GradientMode):  # noqa: N801 - as in torch
 
 
 @public
-def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> RecordedArray:
+def make_dual(tensor: object, tangent: object, *, level: int | None = None) -> RecordedArray:
     """Make a dual array: it has a tangent, and the memory of `tensor` (a copy of a plain array).
 
     Parameters

@@ -26,7 +26,7 @@ Func = Callable[..., Any]
 @public
 def jacobian(
     func: Func,
-    inputs: Any,
+    inputs: object,
     create_graph: bool = False,  # noqa: FBT001,FBT002 - torch's signature
     strict: bool = False,  # noqa: FBT001,FBT002 - torch's signature
     vectorize: bool = False,  # noqa: FBT001,FBT002 - torch's signature
@@ -81,7 +81,7 @@ def jacobian(
 @public
 def hessian(
     func: Func,
-    inputs: Any,
+    inputs: object,
     create_graph: bool = False,  # noqa: FBT001,FBT002 - torch's signature
     strict: bool = False,  # noqa: FBT001,FBT002 - torch's signature
     vectorize: bool = False,  # noqa: FBT001,FBT002 - torch's signature
@@ -231,14 +231,14 @@ def _called(
     return result
 
 
-def _leaf(x: Any) -> Any:
+def _leaf(x: object) -> Any:
     """An input that requires a gradient, so that a result tells whether it depends on it."""
     if isinstance(x, RecordedArray):
         return x if x.requires_grad else x.detach().requires_grad_()
     return tensor(x, requires_grad=True)
 
 
-def _refuse_constant(name: str, derivatives: Any, inputs: Any) -> None:
+def _refuse_constant(name: str, derivatives: object, inputs: object) -> None:
     """Refuse derivatives that depend on no input: they cannot be differentiated again."""
     order = "hessian" if name in ("hessian", "hvp", "vhp") else "jacobian"
     count = len(inputs) if isinstance(inputs, tuple) else 1

@@ -69,7 +69,7 @@ def is_inference_mode_enabled() -> bool:
     return state.inference
 
 
-def _now() -> dict[str, Any]:
+def _now() -> dict[str, object]:
     """The settings that a mode overrides: the view of the current trace, or the global flags."""
     if tracing():
         return {"view": stack.traces[-1]}
@@ -89,7 +89,7 @@ def _switch(*, enabled: bool, inference: bool | None = None) -> None:
 class GradientMode(StateContext):
     """A context that sets the modes, and a decorator of functions that run in it."""
 
-    def _before(self) -> dict[str, Any]:
+    def _before(self) -> dict[str, object]:
         return _now()
 
     def _again(self) -> Callable[[], GradientMode]:
@@ -122,12 +122,12 @@ def _function_in(mode: Callable[[], GradientMode], function: Callable[P, R]) -> 
 
 
 def _generator_in(
-    mode: Callable[[], GradientMode], function: Callable[..., Generator[Any, Any, Any]]
-) -> Callable[..., Generator[Any, Any, Any]]:
+    mode: Callable[[], GradientMode], function: Callable[..., Generator[object, object, object]]
+) -> Callable[..., Generator[object, object, object]]:
     """A generator function whose own code runs in a mode; its caller's code does not."""
 
     @wraps(function)
-    def generate(*args: object, **keywords: object) -> Generator[Any, Any, Any]:
+    def generate(*args: object, **keywords: object) -> Generator[object, object, object]:
         generator = function(*args, **keywords)
         try:
             with mode():
@@ -240,14 +240,14 @@ class SetMode(GradientMode):
     def __init__(self, *, on: bool) -> None:
         super().__init__()
         self.mode = on
-        self._first: dict[str, Any] | None = self._current()
+        self._first: dict[str, object] | None = self._current()
         self._enter()
 
-    def _current(self) -> dict[str, Any]:
+    def _current(self) -> dict[str, object]:
         """The setting as it is now."""
         raise NotImplementedError
 
-    def _before(self) -> dict[str, Any]:
+    def _before(self) -> dict[str, object]:
         first, self._first = self._first, None
         return self._current() if first is None else first
 
@@ -295,7 +295,7 @@ class set_grad_enabled(SetMode):  # noqa: N801 - as in torch
         way = "Write set_grad_enabled(bool(mode))."
         super().__init__(on=flag(mode, "the mode", "fdiff.autograd.set_grad_enabled", way))
 
-    def _current(self) -> dict[str, Any]:
+    def _current(self) -> dict[str, object]:
         return _now()
 
     def _enter(self) -> None:

@@ -63,7 +63,7 @@ class saved_tensors_hooks(StateContext):  # noqa: N801 - as in torch
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
-    def _before(self) -> dict[str, Any]:
+    def _before(self) -> dict[str, object]:
         if state.refusal is not None:
             raise RuntimeError(state.refusal)
         return {"hooks": state.hooks}
@@ -194,7 +194,7 @@ class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_o
             return np.array(value)
         return _File(value, self.directory)
 
-    def _unpack(self, packed: Any) -> Any:
+    def _unpack(self, packed: object) -> Any:
         return packed.read() if isinstance(packed, _File) else packed
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from ..foreign_errors import uninterrupted_entry
@@ -11,11 +11,15 @@ from ..trace.branching.derivative_free_trace import see
 from ..trace.recorder import Recorder
 from ..trace.trace_stack import stack
 
+ShortWays = dict[object, Callable[..., object]]
+# Functions of users that pack a saved value, and restore it: ``(pack, unpack)``.
+SavedHooks = tuple[tuple[Callable[..., object], Callable[..., object]], ...]
+
 # By operation and kinds of operands, the short ways of calls that were met before
 # (`direct_calls.py`): of calls that are recorded, and of calls that are not.
-RECORDED_CALLS: dict[object, Callable[..., Any]] = {}
-UNRECORDED_CALLS: dict[object, Callable[..., Any]] = {}
-NO_CALLS: dict[object, Callable[..., Any]] = {}  # where somebody looks on: always empty
+RECORDED_CALLS: ShortWays = {}
+UNRECORDED_CALLS: ShortWays = {}
+NO_CALLS: ShortWays = {}  # where somebody looks on: always empty
 
 
 class MetRecorded(BaseException):
@@ -38,16 +42,16 @@ class ThreadState(threading.local):
     recorded arrays.
     """
 
-    saved_hooks: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
+    saved_hooks: SavedHooks = ()
     refusal: str | None = None
     copies: Any = None
     solving = False
-    running: Any = ()
+    running: Container[object] = ()
     calls = RECORDED_CALLS
     multithreading = True
     keeps_layouts = True
     ported = False
-    entered: Any = None
+    entered: EnteredState | None = None
     _gradients = True
     _inference = False
     _grad_enabled = True
@@ -60,7 +64,7 @@ class ThreadState(threading.local):
         return self._dual
 
     @dual.setter
-    def dual(self, sweep: Any) -> None:
+    def dual(self, sweep: object) -> None:
         self._dual = sweep
         self._choose()
 
@@ -112,12 +116,12 @@ class ThreadState(threading.local):
         see(trace)
 
     @property
-    def hooks(self) -> tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...]:
+    def hooks(self) -> SavedHooks:
         """The pairs ``(pack, unpack)``; to set them notes whether anybody wants to know."""
         return self.saved_hooks
 
     @hooks.setter
-    def hooks(self, pairs: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...]) -> None:
+    def hooks(self, pairs: SavedHooks) -> None:
         self.saved_hooks = pairs
         self.watch_saved()
 
@@ -127,7 +131,7 @@ class ThreadState(threading.local):
         return self.copies
 
     @keeper.setter
-    def keeper(self, copies: Any) -> None:
+    def keeper(self, copies: object) -> None:
         self.copies = copies
         self.watch_saved()
 
@@ -154,7 +158,7 @@ class EnteredState:
 
     __slots__ = ("before", "outer")
 
-    def __init__(self, before: dict[str, Any], outer: EnteredState | None) -> None:
+    def __init__(self, before: dict[str, object], outer: EnteredState | None) -> None:
         self.before, self.outer = before, outer
 
     def leave(self) -> None:
@@ -209,7 +213,7 @@ class StateContext:
     def __init__(self) -> None:
         self._entries: list[_Left] = []
 
-    def _before(self) -> dict[str, Any]:
+    def _before(self) -> dict[str, object]:
         """The current values of the settings that it changes."""
         raise NotImplementedError
 
@@ -252,7 +256,7 @@ class during(StateContext):  # noqa: N801 - it is written like a function
         super().__init__()
         self._values = values
 
-    def _before(self) -> dict[str, Any]:
+    def _before(self) -> dict[str, object]:
         return {name: getattr(state, name) for name in self._values}
 
     def _enter(self) -> None:

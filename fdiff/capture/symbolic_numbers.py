@@ -152,7 +152,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
-_OF_PLAIN: dict[str, Callable[..., Any]] = {
+_OF_PLAIN: dict[str, Callable[..., object]] = {
     "index": operator.index, "int": int, "float": float, "complex": complex, "hash": hash,
     "str": str, "repr": repr, "abs": abs, "invert": operator.invert,
     "round": round, "trunc": int, "floor": lambda n: n.__floor__(), "ceil": lambda n: n.__ceil__(),
@@ -166,7 +166,7 @@ def plain_number(value: object) -> object:
     return value.plain() if isinstance(value, SymbolicNumber) else value
 
 
-def _value(number: Any) -> Any:
+def _value(number: object) -> Any:
     return number.value if isinstance(number, SymbolicNumber) else number
 
 
@@ -178,7 +178,7 @@ def _comparison(symbol: str) -> Callable[[SymbolicNumber, object], object]:
     return lambda self, other: self.compared(symbol, other)
 
 
-def _of_plain(compute: Callable[..., Any], *, swap: bool = False) -> Callable[..., object]:
+def _of_plain(compute: Callable[..., object], *, swap: bool = False) -> Callable[..., object]:
     """A method that applies `compute` to the plain values of the number and its operands."""
 
     def method(self: SymbolicNumber, *others: object) -> object:

@@ -196,11 +196,11 @@ def _agree(here: dict[str, list[list[object]]], around: dict[str, list[list[obje
     )
 
 
-def _same(values: list[Any], others: list[Any]) -> bool:
+def _same(values: list[object], others: list[object]) -> bool:
     return len(values) == len(others) and all(map(_close, values, others))
 
 
-def _close(value: Any, other: Any) -> bool:
+def _close(value: object, other: object) -> bool:
     a, b = np.asarray(value), np.asarray(other)
     if a.shape != b.shape or a.dtype.kind not in "fc":
         return a.shape == b.shape

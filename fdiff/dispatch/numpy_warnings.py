@@ -41,7 +41,7 @@ _MOST_TRIPS = 10_000  # of a loop that NumPy runs to find out what to warn of
 inspector_of = late("inspection.inspector", __package__, "Inspector")
 warned_of = late("inspection.float_warnings", __package__, "warned_of")
 Arguments = tuple[tuple[object, ...], dict[str, object]]
-_shown: dict[str, dict[Any, Any]] = {}  # what the filters of `warnings` show once
+_shown: dict[str, dict[object, object]] = {}  # what the filters of `warnings` show once
 
 
 def warn_after_hint(

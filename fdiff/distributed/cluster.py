@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import count
 from time import monotonic, sleep
+from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
@@ -28,7 +29,7 @@ def new_token() -> str:
     return f"{_process}-{next(_numbers)}"
 
 
-def dask_module(name: str) -> Any:
+def dask_module(name: str) -> ModuleType:
     """A module of Dask, which is imported by those who have a cluster."""
     return imported(name)
 
@@ -87,7 +88,7 @@ def workers_of(client: Any) -> list[str]:
 
 def gathered(
     client: Any,
-    submit: Callable[[], list[Any]],
+    submit: Callable[[], list[object]],
     restore: Callable[[], bool],
     failed: Callable[[], Sequence[int]],
     look: Callable[[], object] = bool,

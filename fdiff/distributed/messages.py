@@ -145,7 +145,7 @@ def _unpicklable(value: object) -> str:
     return f"`{names[0]}`, {what}," if names and names[0] != "f" else what
 
 
-def _parts(holder: Any) -> list[tuple[str, object]]:
+def _parts(holder: object) -> list[tuple[str, object]]:
     """Attributes or entries, as Python writes them."""
     if isinstance(holder, (list, tuple, dict)):
         items = holder.items() if isinstance(holder, dict) else enumerate(holder)

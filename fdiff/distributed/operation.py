@@ -90,7 +90,9 @@ def _second(bars: Sequence[object], args: Sequence[object], outs: Any, term: Ter
     return cotangents
 
 
-def _batch(args: Sequence[Any], mapped: Sequence[bool], size: int, *, term: Term) -> list[object]:
+def _batch(
+    args: Sequence[object], mapped: Sequence[bool], size: int, *, term: Term
+) -> list[object]:
     """One pass for all elements."""
     places = tuple([k for k, is_mapped in enumerate(mapped) if is_mapped])
     types = [ArrayType((size, *t.shape), t.dtype) for t in term.types]

@@ -54,7 +54,7 @@ class Partitions:
         self._located: list[str] = []
         self._asked = -math.inf
 
-    def on(self, client: Any, spans: Sequence[range]) -> Self:
+    def on(self, client: object, spans: Sequence[range]) -> Self:
         """Hold the data on the workers of a client, in these groups."""
         self.client, self.spans, self.groups = client, [*spans], [None] * len(spans)
         self._group_of = {k: b for b, span in enumerate(spans) for k in span}
@@ -131,11 +131,11 @@ class Partitions:
         groups = dict.fromkeys([self._group_of[k] for k in numbers])
         return [(self.spans[b][0], self.groups[b]) for b in groups]
 
-    def _tasks(self, task: Callable[..., Any], groups: Sequence[Any]) -> list[Any]:
+    def _tasks(self, task: Callable[..., object], groups: Sequence[Any]) -> list[Any]:
         keys = [(f"{task.__name__}-{new_token()}", k) for k in range(len(groups))]
         return self.client.map(task, groups, key=keys, pure=False)
 
-    def _fetched(self, task: Callable[..., Any]) -> list[Any]:
+    def _fetched(self, task: Callable[..., object]) -> list[Any]:
         """The results of a task for each partition."""
         submit = lambda: self._tasks(task, self.groups)  # noqa: E731 - of the groups there are then
         groups = gathered(self.client, submit, self.restore, lambda: range(len(self)))

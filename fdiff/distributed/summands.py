@@ -29,7 +29,7 @@ class Total(Protocol):
     @property
     def many(self) -> Sequence[object]: ...
     def of(self, f: Function) -> Total: ...
-    def total(self, args: Any, kwargs: dict[str, Any], *, first: bool = False) -> Any: ...
+    def total(self, args: Any, kwargs: dict[str, object], *, first: bool = False) -> Any: ...
 
 
 class Term(OwnsPrograms):
@@ -57,7 +57,7 @@ class Term(OwnsPrograms):
     def __repr__(self) -> str:
         return self.__name__
 
-    def __call__(self, *args: Any) -> tuple[Any, ...]:
+    def __call__(self, *args: object) -> tuple[object, ...]:
         raise NotImplementedError
 
     def over(self, total: Total, types: Sequence[ArrayType]) -> Term:
@@ -88,7 +88,7 @@ class Flat(Term):
         super().__init__(name_of(f), len(places), f, spec, leaves, places)
         self.f, self.spec, self.leaves, self.places = f, spec, leaves, places
 
-    def __call__(self, *args: Any) -> tuple[Any, ...]:
+    def __call__(self, *args: object) -> tuple[object, ...]:
         leaves, count = [*self.leaves], self.count
         for k, leaf in zip(self.places, args[:count], strict=True):
             leaves[k] = leaf
@@ -104,7 +104,7 @@ class Chosen(Term):
         super().__init__(term.__name__, term.count, term, results)
         self.term, self.results = term, results
 
-    def __call__(self, *args: Any) -> tuple[Any, ...]:
+    def __call__(self, *args: object) -> tuple[object, ...]:
         results = self.term(*args)
         return tuple([results[k] for k in self.results])
 
@@ -122,7 +122,7 @@ class OperatorTerm(Term):
         self._chosen = Chosen(inner, results)
         self._prepared: dict[int, Function] = {}  # by the number of arrays in a partition
 
-    def __call__(self, *args: Any) -> tuple[Any, ...]:
+    def __call__(self, *args: object) -> tuple[object, ...]:
         operands, data = args[: self.count], args[self.count :]
         prepared = self._prepared.get(len(data))
         if prepared is None:
@@ -149,7 +149,7 @@ class OperatorTerm(Term):
 class First(Chosen):
     """The first result of another term, not in a tuple."""
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         return self.term(*args)[0]
 
 
@@ -161,6 +161,6 @@ class JointTerm(Term):
         super().__init__(names, count, terms, places, count)
         self.terms, self.places = terms, places
 
-    def __call__(self, *args: Any) -> tuple[Any, ...]:
+    def __call__(self, *args: object) -> tuple[object, ...]:
         data, pairs = args[self.count :], zip(self.terms, self.places, strict=True)
         return tuple([x for f, places in pairs for x in f(*[args[k] for k in places], *data)])

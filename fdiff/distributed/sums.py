@@ -50,7 +50,7 @@ class OverPartitions(OwnsPrograms):
     def __repr__(self) -> str:
         return f"<{self.task_name} {self.verb} over {self.many[0]!r}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if tracing():
             return self.traced(args, kwargs)
         try:
@@ -61,11 +61,11 @@ class OverPartitions(OwnsPrograms):
             trim(error, "" if own and not isinstance(error, FdiffError) else self.__fdiff__, self.f)
             raise
 
-    def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """A call in a trace."""
         raise NotImplementedError
 
-    def total(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def total(self, args: Sequence[object], kwargs: dict[str, object]) -> Any:
         """A call with parameters that are checked."""
         raise NotImplementedError
 
@@ -116,10 +116,12 @@ class SumOver(OverPartitions):
     def __name__(self) -> str:
         return f"sum of {name_of(self.f)}"
 
-    def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         return enter(self, args, kwargs)
 
-    def total(self, args: Sequence[Any], kwargs: dict[str, Any], *, first: bool = False) -> Any:
+    def total(
+        self, args: Sequence[object], kwargs: dict[str, object], *, first: bool = False
+    ) -> Any:
         """The sum at these parameters; or the `first` term alone."""
         arguments = tuple(args), kwargs
         if (call := self.on_cluster(arguments, adds=True)) is not None:
@@ -168,12 +170,12 @@ class MapOver(OverPartitions):
     __fdiff__ = "map_over"
     verb = "mapped"
 
-    def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         fact, way = "partitions have no derivatives.", "`map_over(fdiff.jacobian(f), rows)`."
         call = called(self.__fdiff__, self.f)
         raise failure(UnsupportedError, call, fact, f"Differentiate within each: {way}")
 
-    def total(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Partitions:
+    def total(self, args: Sequence[object], kwargs: dict[str, object]) -> Partitions:
         arguments = tuple(args), kwargs
         if (call := self.on_cluster(arguments, adds=False)) is not None:
             return call.mapped()

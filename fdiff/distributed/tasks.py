@@ -33,8 +33,8 @@ from .messages import Buffer, Message
 from .ordered_sum import OrderedSum
 
 Function = Callable[..., Any]
-Given = tuple[Sequence[Any], dict[str, Any]]  # parameters
-Part = tuple[Any, ...]
+Given = tuple[Sequence[object], dict[str, object]]  # parameters
+Part = tuple[object, ...]
 Span = Sequence[int]  # numbers of partitions
 EVENTS = "fdiff-partitions"  # the topic of events that tell how many partitions are done
 SECONDS = 1.0  # between two of them
@@ -320,7 +320,7 @@ class _Warnings:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._takers: list[set[object]] = []
+        self._takers: list[set[Any]] = []
         self._catcher: warnings.catch_warnings[None] | None = None
 
     @contextmanager

@@ -304,7 +304,7 @@ def _passes(check: Callable[[], None], raise_exception: bool) -> bool:  # noqa: 
     return True
 
 
-def _check_numbers(call: str, eps: Any, *, optional: bool = False, **tolerances: Any) -> None:
+def _check_numbers(call: str, eps: object, *, optional: bool = False, **tolerances: object) -> None:
     """Refuse a step that is not positive, and tolerances that are negative, or no numbers.
 
     `optional` says that None stands for a default.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from ..foreign_errors import Suppressed
 from ..process.forking import no_fork
@@ -59,7 +59,7 @@ def _changes(rights: str) -> bool:
 
 
 @lru_cache(maxsize=2)
-def _library(name: str) -> Any:
+def _library(name: str) -> ctypes.CDLL:
     return ctypes.WinDLL(name, use_last_error=True)  # type: ignore[attr-defined] - of Windows
 
 
@@ -106,7 +106,7 @@ def _name_of(account: ctypes.c_void_p) -> str:
     return _text(_library("advapi32").ConvertSidToStringSidW, account)
 
 
-def _text(convert: Any, *arguments: object, end: tuple[object, ...] = ()) -> str:
+def _text(convert: Callable[..., object], *arguments: object, end: tuple[object, ...] = ()) -> str:
     """The text that a function of Win32 allocates."""
     place = ctypes.c_void_p()
     if not convert(*arguments, ctypes.byref(place), *end) or not place.value:

@@ -184,5 +184,5 @@ def _read(name: str) -> GeneratedKernel | None:
     )
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: object) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value

@@ -131,7 +131,7 @@ def _install(kind: type[EagerScalar]) -> None:
         _enter(kind, f"__{special}__", name, _COMPARE.format(sign=sign), names)
 
 
-def _enter(kind: type, special: str, name: str, text: str, namespace: dict[str, Any]) -> None:
+def _enter(kind: type, special: str, name: str, text: str, namespace: dict[str, object]) -> None:
     """Compile the text of a method and put it into the class."""
     type_ = kind.type
     op = op_of(PRIMITIVES[name], (), ((type_,), (type_,)))

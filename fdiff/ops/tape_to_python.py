@@ -19,7 +19,7 @@ from ..trace.operation_cache import caller
 from .shapes.joining_and_splitting import concatenate
 from .shapes.view_ops import reshape, slice_, slices
 
-Run = Callable[..., tuple[Any, ...]]
+Run = Callable[..., tuple[np.ndarray, ...]]
 
 
 class Expressions:

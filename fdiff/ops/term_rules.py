@@ -75,7 +75,7 @@ def selected(s: TermSweep, node: Node) -> list[LinearTerm]:
     return terms + entrywise(s, node, cut=True)
 
 
-def _chosen(s: TermSweep, node: Node, arg: int, e: Entries) -> Any:
+def _chosen(s: TermSweep, node: Node, arg: int, e: Entries) -> object:
     """The op on the values of entries of one operand."""
     dtype = s.type(arg).dtype
     values: Any = np.ones(len(e.rows), dtype) if e.values is None else e.values.astype(dtype, copy=False)

@@ -168,7 +168,7 @@ def sparse_product(s: TermSweep, node: Node) -> list[LinearTerm]:
     return s.cut([_through(t, where, picked, values) for t in source], node.type)
 
 
-def _through(t: LinearTerm, where: np.ndarray, picked: np.ndarray, values: Any) -> Entries:
+def _through(t: LinearTerm, where: np.ndarray, picked: np.ndarray, values: object) -> Entries:
     """The entries of a product with a source that has the entries `picked`, one of its two parts if it is complex."""
     factor = values if t.coef is None else values * np.reshape(t.coef, (1,))
     return Entries(where, np.reshape(t.cols, (-1,))[picked], factor, t.source)

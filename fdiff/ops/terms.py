@@ -129,7 +129,7 @@ def _slice(run: Run) -> slice:
     return slice(start, None if end < 0 else end, step)
 
 
-def _along(array: Any, key: tuple[slice, ...]) -> Any:
+def _along(array: Any, key: tuple[slice, ...]) -> object:
     """A part of a map or a coefficient, along the axes that it varies along."""
     return array[tuple([slice(None) if n == 1 else k for n, k in zip(array.shape, key, strict=False)])]
 

@@ -130,7 +130,7 @@ class _FittedCurve:
         self._x = x
         return self._model(np.array(parameters, np.float64), x)
 
-    def jac(self, x: Any, *parameters: float) -> np.ndarray:
+    def jac(self, x: object, *parameters: float) -> np.ndarray:
         slopes: Any = self._slopes(np.array(parameters, np.float64), x)
         return np.reshape(slopes, (-1, len(self.names)))
 

@@ -46,7 +46,7 @@ def packed(f: Function) -> Function:
 def weighted_sum(g: Function) -> Function:
     """The sum of constraints, each times a weight."""
 
-    def weighted(x: object, weights: Any) -> Any:
+    def weighted(x: object, weights: Any) -> object:
         return np.sum(weights * np.ravel(g(x)))
 
     return calling(weighted)

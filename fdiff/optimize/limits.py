@@ -32,7 +32,9 @@ def vector(value: object, role: str, call: str, size: int | None = None) -> np.n
     return np.array(array, np.float64)
 
 
-def limits(lower: Any, upper: Any, size: int, names: tuple[str, str], call: str) -> np.ndarray:
+def limits(
+    lower: object, upper: object, size: int, names: tuple[str, str], call: str
+) -> np.ndarray:
     """Lower and upper limits as two rows; None means that there is none."""
     rows = np.empty((2, size))
     for row, limit, name, free in zip(rows, (lower, upper), names, (-np.inf, np.inf), strict=True):

@@ -55,7 +55,11 @@ METHODS = {
 
 
 def minimize(
-    problem: ProblemFunctions, x: np.ndarray, method: str | None, progress: object, **options: Any
+    problem: ProblemFunctions,
+    x: np.ndarray,
+    method: str | None,
+    progress: object,
+    **options: object,
 ) -> OptimizeResult:
     """Minimise a compiled problem with a method of SciPy."""
     call = f"{problem.name}.minimize"
@@ -120,7 +124,7 @@ def _derivatives(problem: ProblemFunctions, takes: _Takes, x: np.ndarray) -> dic
     return keywords
 
 
-def _constraints(problem: ProblemFunctions, name: str, x: np.ndarray) -> list[Any]:
+def _constraints(problem: ProblemFunctions, name: str, x: np.ndarray) -> list[object]:
     lower, upper = problem.limits
     parts, linear = [np.ones(problem.rows, bool)], np.zeros(problem.rows, bool)
     if name == "slsqp":  # which takes equations apart
@@ -171,7 +175,7 @@ def _nonlinear(problem: ProblemFunctions, x: np.ndarray, rows: np.ndarray, name:
         curvature = SparseEvaluation(second, (x, np.ones(problem.rows)), problem.name)
         problem.evaluations["constraint_hessian"] = curvature
 
-        def weighted(x: np.ndarray, v: np.ndarray) -> Any:
+        def weighted(x: np.ndarray, v: np.ndarray) -> object:
             weights = np.zeros(problem.rows)
             weights[of] = v
             return curvature.matrix(x, weights)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..errors import InputError, choice, failure, flag, message, shown
 from ..user_lines import printable, user_line
@@ -141,7 +141,7 @@ class _TableRows:
             columns.append(_Column(f"Total {self._flops_name}", _WIDTH))
         return columns
 
-    def of(self, event: Event) -> list[list[Any]]:
+    def of(self, event: Event) -> list[list[str]]:
         """The row of an event, and one for each further line of its stack."""
         cells = [_shortened(printable(event.key), self._given.widest_name), *self._cpu(event)]
         if self.device:

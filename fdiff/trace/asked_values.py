@@ -12,7 +12,7 @@ from .recorder import Handle, Recorder
 from .trace_stack import current
 
 # By the class of the number that Python asks for: gives the node of what it sees.
-_SEEN: dict[Any, Callable[[Recorder, int], int]] = {bool: truth, int: integer}
+_SEEN: dict[object, Callable[[Recorder, int], int]] = {bool: truth, int: integer}
 
 
 def asked(traced: Handle, kind: Callable[[Any], Any]) -> Any:

@@ -18,7 +18,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import accumulate, pairwise
 from math import prod
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -134,7 +133,7 @@ def through_copy(b: Builder, node: Node, at: Flat) -> Came:
 
 def through_slice(b: Builder, node: Node, at: Flat) -> Came:
     """An entry of a slice is an entry of the sliced array."""
-    named: dict[str, Any] = dict(node.params)
+    named = dict(node.params)
     within = (named["sizes"], named["starts"], named["steps"], b.type(node.args[0]).shape)
     return node.args[0], [_sliced(k, *within) for k in at]
 
@@ -155,7 +154,7 @@ def through_broadcast(b: Builder, node: Node, at: Flat) -> Came:
 def through_update(b: Builder, node: Node, at: Flat) -> Came:
     """Entries are all of the part that was stored, or all of the base beside it; else unknown."""
     base, part = node.args
-    named: dict[str, Any] = dict(node.params)
+    named = dict(node.params)
     sizes = b.type(part).shape
     inside: Flat = []
     for flat in at:

@@ -37,7 +37,7 @@ def fragment(
     operands: Sequence[int],
     outputs: Iterable[int],
     step: Callable[[int, Places], object],
-) -> tuple[list[Any], Places] | None:
+) -> tuple[list[object], Places] | None:
     """The steps for the nodes `cut` out of others, and the places of the outputs.
 
     ``step(i, places)`` makes the step of node `i`. None where something else than the operands is
@@ -56,7 +56,7 @@ def fragment(
     return steps, tuple([places[o] for o in outputs])
 
 
-def template_of(tape: Tape, step: Callable[[int, Places], object], result: Any) -> Template:
+def template_of(tape: Tape, step: Callable[[int, Places], object], result: object) -> Template:
     """The template that does what a tape does; its operands are the inputs of the tape."""
     cut = [i for i, node in enumerate(tape.nodes) if node.primitive is not INPUT]
     parts = fragment(tape.nodes, cut, tape.inputs, tape.outputs, step)

@@ -79,7 +79,7 @@ def textbook_vjp(tape: Tape, wrt: Sequence[int]) -> Tape:
         def traced(ids: Sequence[int]) -> list[TracedArray]:
             return [TracedArray(trace, i, builder.nodes[i].type) for i in ids]
 
-        def add_to(i: int, k: int, bar: Any) -> None:
+        def add_to(i: int, k: int, bar: object) -> None:
             bars[i, k] = bars[i, k] + bar if (i, k) in bars else bar
 
         for o in tape.outputs:

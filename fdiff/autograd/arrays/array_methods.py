@@ -50,10 +50,10 @@ def _enter(name: str, value: object) -> None:
 # NumPy takes for a few numbers.
 
 
-def _binary(ufunc: np.ufunc) -> Callable[..., Any]:
+def _binary(ufunc: np.ufunc) -> Callable[..., object]:
     unread = ufunc in UNREAD
 
-    def operate(self: RecordedArray, other: Any) -> Any:
+    def operate(self: RecordedArray, other: Any) -> object:
         kind = other.__class__
         if self.viewing is not None:
             self.viewing.refresh(self)
@@ -75,10 +75,10 @@ def _binary(ufunc: np.ufunc) -> Callable[..., Any]:
     return operate
 
 
-def _reflected(ufunc: np.ufunc) -> Callable[..., Any]:
+def _reflected(ufunc: np.ufunc) -> Callable[..., object]:
     unread = ufunc in UNREAD
 
-    def operate(self: RecordedArray, other: Any) -> Any:
+    def operate(self: RecordedArray, other: object) -> object:
         kind = other.__class__
         if self.viewing is not None:
             self.viewing.refresh(self)
@@ -100,7 +100,7 @@ _KNOWN = frozenset((RecordedArray, float, int, np.ndarray))
 _UNASKED = object()
 
 
-def _foreign(other: Any) -> bool:
+def _foreign(other: object) -> bool:
     """Whether something is no operand of NumPy's, and may know itself what to do."""
     if other.__class__ in _KNOWN:
         return False
@@ -109,8 +109,8 @@ def _foreign(other: Any) -> bool:
     return other is None or asked is None or sparse
 
 
-def _unary(ufunc: np.ufunc) -> Callable[..., Any]:
-    def operate(self: RecordedArray) -> Any:
+def _unary(ufunc: np.ufunc) -> Callable[..., object]:
+    def operate(self: RecordedArray) -> object:
         if self.viewing is not None:
             self.viewing.refresh(self)
         call = state.calls.get((ufunc, self.kind))
@@ -134,7 +134,7 @@ _enter("__hash__", object.__hash__)  # arrays are keys by identity, as in torch
 
 
 def _array_ufunc(
-    self: RecordedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
+    self: RecordedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: object
 ) -> Any:
     if kwargs or method != "__call__":
         what: Callable[..., Any] = ufunc if method == "__call__" else getattr(ufunc, method)
@@ -158,12 +158,12 @@ def _array_ufunc(
 
 
 def _array_function(
-    self: RecordedArray, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
-) -> Any:
+    self: RecordedArray, func: Callable[..., Any], types: object, args: Any, kwargs: Any
+) -> object:
     return record_one(func, func.__name__, args, kwargs)
 
 
-def _missing(self: RecordedArray, name: str) -> Any:
+def _missing(self: RecordedArray, name: str) -> object:
     raise missing(self, name)
 
 
@@ -184,14 +184,14 @@ class _Method:
     def __init__(self, name: str) -> None:
         self.__name__ = self.method = name
 
-    def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, x: Any, *args: object, **kwargs: object) -> Any:
         return getattr(x, self.__name__)(*args, **kwargs)
 
 
-def _method(name: str) -> Callable[..., Any]:
+def _method(name: str) -> Callable[..., object]:
     call = _Method(name)
 
-    def method(self: RecordedArray, *args: Any, **kwargs: Any) -> Any:
+    def method(self: RecordedArray, *args: object, **kwargs: object) -> object:
         if kwargs:
             check_keywords(name, kwargs)
         return record_one(call, name, (self, *args), kwargs)
@@ -213,12 +213,12 @@ def _attribute(name: str, *, settable: bool = False) -> property:
     return property(noting(get), store if settable else None, doc=f"As `numpy.ndarray.{name}`.")
 
 
-def getitem(x: Any, key: Any) -> Any:
+def getitem(x: Any, key: Any) -> object:
     """``x[key]``."""
     return x[key]
 
 
-def _getitem(self: RecordedArray, key: Any) -> Any:
+def _getitem(self: RecordedArray, key: object) -> object:
     """As of `numpy.ndarray`."""
     kind = key.__class__
     if kind is int or kind is slice:
@@ -233,10 +233,10 @@ def _getitem(self: RecordedArray, key: Any) -> Any:
     return record_one(getitem, "get_item", (self, key), {})
 
 
-_NO_KEYWORDS: dict[str, Any] = {}
+_NO_KEYWORDS: dict[str, object] = {}
 
 
-def _iterate(self: RecordedArray) -> Iterator[Any]:
+def _iterate(self: RecordedArray) -> Iterator[object]:
     if not self.value.ndim:
         raise TypeError("iteration over a 0-d array")
     return (self[i] for i in range(len(self.value)))
@@ -251,7 +251,7 @@ class FlatEntries:
     def __len__(self) -> int:
         return self.array.size
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(self.array.flatten())
 
     def __getitem__(self, key: Any) -> Any:
@@ -292,10 +292,10 @@ for _name in ("itemsize", "nbytes", "strides", "flags"):
 
 def _backward(
     self: RecordedArray,
-    gradient: Any = None,
+    gradient: object = None,
     retain_graph: bool | None = None,  # noqa: FBT001 - torch's signature
     create_graph: bool = False,  # noqa: FBT001,FBT002 - torch's signature
-    inputs: Any = None,
+    inputs: object = None,
 ) -> None:
     """Add the gradients of this array to the ``grad`` of leaves: see `fdiff.autograd.backward`."""
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
@@ -310,7 +310,7 @@ _enter("retain_grad", retain_grad)
 # --------------------------------------------------------------------------------- stores
 
 
-def _in_place(operate: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _in_place(operate: Callable[[Any, Any], Any]) -> Callable[..., object]:
     name = operate.__name__
 
     def store(self: RecordedArray, other: Any) -> Any:
@@ -343,7 +343,7 @@ def _setitem(self: RecordedArray, key: Any, value: Any) -> None:
     record(setitem, "set_item", (self, key, value), {}, stores=True)
 
 
-def _is_there(x: RecordedArray, key: Any, value: RecordedArray) -> bool:
+def _is_there(x: RecordedArray, key: object, value: RecordedArray) -> bool:
     """Whether `value` is ``x[key]`` itself, the same memory with the same history."""
     view = value.viewing
     if not isinstance(view, ViewOf):
@@ -360,15 +360,15 @@ def _is_there(x: RecordedArray, key: Any, value: RecordedArray) -> bool:
     )
 
 
-def _basic(key: Any) -> bool:
+def _basic(key: object) -> bool:
     parts = key if isinstance(key, tuple) else (key,)
     return all(p is None or p is Ellipsis or isinstance(p, (int, slice)) for p in parts)
 
 
-def _storing(name: str) -> Callable[..., Any]:
+def _storing(name: str) -> Callable[..., object]:
     call = _Method(name)
 
-    def method(self: RecordedArray, *args: Any, **kwargs: Any) -> Any:
+    def method(self: RecordedArray, *args: object, **kwargs: object) -> object:
         return record(call, name, (self, *args), kwargs, stores=True)
 
     method.__name__ = name

@@ -81,7 +81,7 @@ class Conversions(ArrayTypes):
             raise _needs_detach()
         return np.asarray(self.value)
 
-    def item(self, *args: Any) -> Any:
+    def item(self, *args: object) -> Any:
         """One entry as a Python number, without its gradient."""
         self._leave_scipy()
         return self.value.item(*args)

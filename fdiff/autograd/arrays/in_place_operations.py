@@ -65,8 +65,8 @@ def _with_way_out(words: str) -> RuntimeError:
 def stored(
     call_recipe: Recipe,
     operands: Sequence[Any],
-    values: Sequence[Any],
-    perform: Callable[[], Any],
+    values: Sequence[object],
+    perform: Callable[[], object],
     line: Line | None,
 ) -> Any:
     """A call that stores into some of its operands: what NumPy gives, with the histories.
@@ -86,8 +86,7 @@ def stored(
     first = len(call_recipe.outputs) - len(call_recipe.stored)
     for x in targets:
         x.version.bump(line)
-    outputs: list[Any] = [None] * first
-    enter(node, call_recipe, befores, [*outputs, *targets], line)
+    enter(node, call_recipe, befores, [None] * first + targets, line)
     for k, x in enumerate(targets):
         rebase(
             x, new_array(x.value, array_kind_of(x.value, True), (node, first + k), x.version), line
@@ -101,8 +100,8 @@ def stored(
 def stored_without_graph(
     call_recipe: Recipe,
     operands: Sequence[Any],
-    values: Sequence[Any],
-    perform: Callable[[], Any],
+    values: Sequence[object],
+    perform: Callable[[], object],
     line: Line | None,
 ) -> Any:
     """A store where nothing is recorded, in a level of forward mode: tangents alone change."""
@@ -119,12 +118,12 @@ def stored_without_graph(
     return result
 
 
-def _root_of(x: Any) -> Any:
+def _root_of(x: RecordedArray) -> RecordedArray:
     """The array whose memory is stored into: of a view, the one it looks at."""
     return x.viewing.root if isinstance(x.viewing, ViewOf) else x
 
 
-def _before(call_recipe: Recipe, k: int, x: Any, targets: list[Any]) -> Any:
+def _before(call_recipe: Recipe, k: int, x: Any, targets: list[RecordedArray]) -> object:
     """An operand as it was before the store: copied if the node saves it."""
     if x.__class__ is not RecordedArray or all(x is not t for t in targets):
         return x

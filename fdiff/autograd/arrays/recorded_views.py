@@ -45,7 +45,7 @@ class ViewCall(NamedTuple):
     place: int
     leaf: int
 
-    def on(self, x: Any) -> Any:
+    def on(self, x: object) -> Any:
         """The same view of another array: recorded, plain or traced."""
         values = list(self.call.values)
         values[self.place] = x
@@ -63,11 +63,11 @@ class ViewOfOne(NamedTuple):
     """A call ``what(x, *args, **kwargs)`` that returned a view of `x`, its only operand."""
 
     what: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
     key: object
 
-    def on(self, x: Any) -> Any:
+    def on(self, x: object) -> Any:
         """The same view of another array: recorded, plain or traced."""
         return self.what(x, *self.args, **self.kwargs)
 
@@ -218,9 +218,9 @@ def link(out: RecordedArray, leaf: int, call: NumpyCall) -> None:
 def link_to(
     out: RecordedArray,
     x: RecordedArray,
-    what: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    what: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
     key: object,
 ) -> None:
     """Make `out`, which ``what(x, *args, **kwargs)`` gave, a view of `x` if it looks at that."""

@@ -25,7 +25,7 @@ from ..thread_state import state
 from .conversions import Size
 from .recorded_array import RecordedArray
 
-Method = Callable[..., Any]
+Method = Callable[..., object]
 
 _ELEMENTWISE = (
     "abs", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "ceil", "cos", "cosh",
@@ -37,7 +37,7 @@ _ELEMENTWISE = (
 def _scaled(operate: Method) -> Method:
     """An operation whose second operand may be multiplied by `alpha`."""
 
-    def method(x: Any, other: Any, *, alpha: Any = 1) -> Any:
+    def method(x: Any, other: Any, *, alpha: Any = 1) -> object:
         return operate(x, other if alpha == 1 else np.multiply(alpha, other))
 
     return method
@@ -46,7 +46,7 @@ def _scaled(operate: Method) -> Method:
 def _stored(name: str, operate: Method) -> Method:
     """An operation that stores into its array, and gives that."""
 
-    def method(x: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(x: object, *args: object, **kwargs: object) -> object:
         if operate(x, *args, **kwargs) is not x:
             raise TypeError(
                 f"{name}() stores into its array, and a NumPy scalar cannot be stored into. Write"
@@ -61,7 +61,7 @@ def _onto(ufunc: np.ufunc) -> Method:
     """A function of one array whose results are stored there."""
     store = lambda x: ufunc(x, out=x)  # noqa: E731 - of this function
 
-    def method(x: Any) -> Any:
+    def method(x: Any) -> object:
         if not np.ndim(x):
             return None
         if x.__class__ is RecordedArray:
@@ -71,22 +71,22 @@ def _onto(ufunc: np.ufunc) -> Method:
     return method
 
 
-def _filled(x: Any, value: Any) -> Any:
+def _filled(x: Any, value: Any) -> object:
     if np.ndim(x) or getattr(x, "value", x).__class__ is np.ndarray:
         x[...] = value
         return x
     return None
 
 
-def _relu(x: Any) -> Any:
+def _relu(x: Any) -> object:
     return np.where(x <= 0, 0.0 * x, x)  # with slope 0 at 0, as in torch; NaN stays
 
 
-def _sigmoid(x: Any) -> Any:
+def _sigmoid(x: object) -> object:
     return intact_scipy.special.expit(x)
 
 
-def _to(x: Any, *args: Any, **kwargs: Any) -> Any:
+def _to(x: Any, *args: object, **kwargs: object) -> object:
     """``x.to(dtype)`` and ``x.to(other)``; the device can only be the CPU."""
     kwargs = {key: value for key, value in kwargs.items() if key not in ("copy", "non_blocking")}
     for target in (*args, *kwargs.values()):
@@ -124,7 +124,7 @@ METHODS: dict[str, Method] = {
 _OF_RECORDED = {"detach": stop_gradient, "clone": np.copy}  # which the class has itself
 
 
-def _view(self: RecordedArray, *shape: Any, **kwargs: Any) -> Any:
+def _view(self: RecordedArray, *shape: Any, **kwargs: object) -> Any:
     """The same entries in another shape; with a dtype, as `numpy.ndarray.view`."""
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     if not sizes or not all(isinstance(n, int | np.integer) for n in sizes):
@@ -146,7 +146,7 @@ def _size(self: RecordedArray) -> Size:
 
 
 def _named(name: str, call: Method) -> Method:
-    def method(self: RecordedArray, *args: Any, **kwargs: Any) -> Any:
+    def method(self: RecordedArray, *args: object, **kwargs: object) -> object:
         return call(self, *args, **kwargs)
 
     method.__name__ = method.__qualname__ = name

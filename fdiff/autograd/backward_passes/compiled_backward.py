@@ -11,7 +11,6 @@ with domain-specific compilers, arXiv:2102.13267, 2021.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -40,7 +39,7 @@ OFTEN = 3  # uses after which the pass of a program is written out
 
 
 # By structure a program, or how often the structure was met without one.
-_programs: dict[tuple[Any, ...], BackwardProgram | int] = {}
+_programs: dict[tuple[object, ...], BackwardProgram | int] = {}
 # By structure and number of rows, what runs a program for many cotangents at once.
 _batched: dict[object, Runner] = {}
 # By the line a pass begins at, the programs made for it since one was used again.
@@ -82,7 +81,9 @@ def _line_of(roots: Sequence[Root]) -> object:
     return line and (id(line[0]), line[1])
 
 
-def run(program: BackwardProgram, graph: GraphStructure, roots: Sequence[Root]) -> list[Any]:
+def run(
+    program: BackwardProgram, graph: GraphStructure, roots: Sequence[Root]
+) -> list[np.ndarray | None]:
     """Cotangents that were asked for; None where there is none."""
     arrays = [np.asarray(r.seed.value) for r in roots if r.seed is not None]
     arrays += [v if v.__class__ is np.ndarray else np.asarray(v) for v in graph.values]
@@ -96,7 +97,7 @@ def run(program: BackwardProgram, graph: GraphStructure, roots: Sequence[Root]) 
 
 def run_batch(
     rows: Sequence[Sequence[Root]], wanted: Sequence[Edge], *, retain: bool
-) -> list[Any] | None:
+) -> list[np.ndarray | None] | None:
     """Cotangents for several passes that differ in their seeds alone, with a leading axis.
 
     As many run at once as `BUDGET` allows. None if the graph is to be pulled back node by node, row
@@ -123,7 +124,7 @@ def run_batch(
         tape = batch(tape, [k < len(seeds) for k in range(len(tape.inputs))], size)
         wide = keep_recent(_batched, key, runner(within_budget(derive(VALUE, tape))), KEPT)
     saved = [*map(np.asarray, graph.values)]
-    results: list[Any] = []
+    results: list[np.ndarray] = []
     for begin in range(0, len(rows), size):
         first = min(begin, len(rows) - size)
         part = wide([*[seed[first : first + size] for seed in seeds], *saved])

@@ -29,7 +29,7 @@ from .generated_backward import try_written
 from .graph_structure import Root, structure
 from .node_rules import NodeRules, RecordedRules, after_leaf, before_leaf, hooked_leaf
 from .node_sweep import Deliver, NodeSweep
-from .nodes import AccumulateGrad, Edge, GradientEdge, call_hook, refuse_result
+from .nodes import AccumulateGrad, Edge, GradientEdge, GraphNode, call_hook, refuse_result
 from .recorded_anomalies import watching
 from .roots import batches_of_roots, edge_of, roots_of, sequence
 from .saved_values import free
@@ -237,13 +237,13 @@ class _Pass:
         self.roots, self.wanted = roots, wanted
         self.retain, self.create = retain, create
 
-    def into_leaves(self, inputs: Sequence[Any]) -> None:
+    def into_leaves(self, inputs: Sequence[RecordedArray | GradientEdge]) -> None:
         """Add gradients to leaves: all, or the `inputs`.
 
         An input that is no leaf keeps its gradient, from now on, and its node is run, as in torch.
         """
         for x in inputs:
-            if x.__class__ is RecordedArray:
+            if isinstance(x, RecordedArray):
                 x.retain_grad()
         compiled = self._compiled()
         if compiled is None:
@@ -264,7 +264,7 @@ class _Pass:
             for leaf, result in pairs:
                 self._deliver(leaf, hooked_leaf(leaf, result))
 
-    def captured(self) -> list[Any]:
+    def captured(self) -> list[RecordedArray | None]:
         """The gradients of the wanted edges, as recorded arrays; None for unused ones."""
         assert self.wanted is not None
         compiled = self._compiled()
@@ -280,7 +280,9 @@ class _Pass:
         results = [sweep.captured.get(edge) for edge in self.wanted]
         return [r if r is None or self.create else plain(np.asarray(r)) for r in results]
 
-    def _compiled(self) -> tuple[Container[Any], list[Any], list[Any]] | None:
+    def _compiled(
+        self,
+    ) -> tuple[Container[GraphNode], list[GraphNode], list[np.ndarray | None]] | None:
         """Run the pass as one compiled tape: its nodes, the ends, and the gradients there.
 
         Ends are the leaves, or the nodes of the wanted edges. None if the graph has no such tape.
@@ -312,7 +314,7 @@ class _Pass:
                 free(node)
         return sweep
 
-    def _deliver(self, node: AccumulateGrad, bar: Any) -> None:
+    def _deliver(self, node: AccumulateGrad, bar: object) -> None:
         """Add to the gradient of a leaf, between the hooks of its node; then call its own."""
         leaf = node.variable
         if leaf is None:
@@ -329,14 +331,14 @@ class _Pass:
             after_leaf(node, bar, rules)
 
 
-def _running(nodes: Container[Any]) -> during:
+def _running(nodes: Container[GraphNode]) -> during:
     """A backward pass that reaches these nodes is under way in this context."""
     return during(running=nodes)
 
 
 def _batched(
-    outputs: tuple[Any, ...],
-    seeds: tuple[Any, ...],
+    outputs: tuple[object, ...],
+    seeds: tuple[object, ...],
     wanted: list[Edge],
     *,
     retain: bool,

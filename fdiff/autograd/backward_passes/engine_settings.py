@@ -14,7 +14,7 @@ class EngineSetting(SetMode):
 
     setting: ClassVar[str]  # of `thread_state.state`
 
-    def _current(self) -> dict[str, bool]:
+    def _current(self) -> dict[str, object]:
         return {self.setting: getattr(state, self.setting)}
 
     def _enter(self) -> None:

@@ -9,7 +9,6 @@ The functions of all programs that begin at one recipe are kept in that recipe.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -63,7 +62,7 @@ class _PassWriter:
     def __init__(self, graph: GraphStructure, program: BackwardProgram) -> None:
         self.found = graph
         self.program = program
-        self.names: dict[str, Any] = dict(_NAMES, runner=program.runner)
+        self.names: dict[str, object] = dict(_NAMES, runner=program.runner)
         self.lines: list[str] = []
         self.met = {graph.nodes[0]}
         self.read: set[int] = set()
@@ -173,7 +172,7 @@ def _deliver(leaf: RecordedArray | None, bar: np.ndarray, kind: ArrayKind) -> No
         accumulate(leaf, bar, create=False, owned=True)
 
 
-_NAMES: dict[str, Any] = {
+_NAMES: dict[str, object] = {
     "AccumulateGrad": AccumulateGrad,
     "array": np.asarray,
     "deliver": _deliver,

@@ -29,7 +29,7 @@ class Root(NamedTuple):
 class GraphStructure(NamedTuple):
     """A graph in terms of positions: its nodes, the saved values, and the key of both."""
 
-    key: tuple[Any, ...]
+    key: tuple[object, ...]
     nodes: list[GraphNode]
     places: dict[GraphNode, int]
     values: list[Any]
@@ -51,7 +51,7 @@ def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> GraphStru
     """The structure of the graph behind `roots`; None where it has to be run node by node."""
     places: dict[GraphNode, int] = {}
     nodes: list[GraphNode] = []
-    key: list[Any] = []
+    key: list[object] = []
     values: list[Any] = []
     slots: dict[int, int] = {}
     for node, nr, seed, _ in roots:
@@ -108,7 +108,7 @@ class FragileNodes:
         return any(e is not None and e[0] in self._fragile for e in node.edges)
 
 
-def _enter_recipe(node: GraphNode, key: list[Any]) -> Sequence[Any] | None:
+def _enter_recipe(node: GraphNode, key: list[object]) -> Sequence[object] | None:
     """Enter what a node computes in the key; gives its saved values.
 
     None if the graph has to be run node by node because of it.

@@ -150,7 +150,7 @@ def register_multi_grad_hook(
     edges = [_edge_for_hooks(x) for x in tensors]
 
     def arrived(k: int) -> Callable[[Any], None]:
-        def hook(grad: Any) -> None:
+        def hook(grad: object) -> None:
             now = state.running  # the nodes of the pass
             if passes["now"] is not now:
                 passes.update(now=now, grads=[None] * len(edges), called=False)

@@ -24,7 +24,7 @@ from .nodes import AccumulateGrad, CustomNode, GraphNode, call_hook
 from .saved_values import saved_values
 
 Part = tuple[Any, Any]  # a cotangent and its mask
-Saved = tuple[int, Any, tuple[Version, int]]  # place, value, and the version that was saved
+Saved = tuple[int, object, tuple[Version, int]]  # place, value, and the version that was saved
 
 
 class NodeRules:
@@ -48,7 +48,7 @@ class NodeRules:
         """A cotangent as hooks see it."""
         return None if bar is None else plain(bar)
 
-    def replaced(self, result: Any, bar: Any) -> Any:
+    def replaced(self, result: Any, bar: object) -> object:
         """The cotangent after a hook gave `result`."""
         if result is None:
             return bar
@@ -87,12 +87,12 @@ class NodeRules:
         """The rule of a node for these cotangents."""
         return node.recipe.pull(seeds)
 
-    def run(self, node: GraphNode, pull: Pull, saved: list[Saved], cotangents: list[Any]) -> Any:
+    def run(self, node: GraphNode, pull: Pull, saved: list[Saved], cotangents: list[object]) -> Any:
         """Run a rule of the node on saved values and cotangents."""
         return pull.run(*[value for _, value, _ in saved], *cotangents)
 
     def _pull_custom(self, node: CustomNode, bars: dict[int, Part]) -> list[Part | None]:
-        cotangents: list[Any] = []
+        cotangents: list[object] = []
         for k, kind in enumerate(node.output_kinds):
             bar = bars[k][0] if k in bars else None
             if bar is None and node.materialize:
@@ -152,7 +152,7 @@ class RecordedRules(NodeRules):
         return recorded(recipe, operands, list(results), node.line)
 
 
-def call_node(self: GraphNode, *grad_outputs: Any) -> Any:
+def call_node(self: GraphNode, *grad_outputs: object) -> object:
     """The gradients of the operands from gradients of the outputs, by this node's rule alone."""
     rules = RecordedRules() if state.grad_enabled else NodeRules()
     count = rules.outputs(self)
@@ -177,7 +177,7 @@ def _recipe_of(pull: Pull, name: str, kinds: tuple[ArrayKind, ...]) -> Recipe:
 
 
 def _with_edge(
-    node: GraphNode, place: int, value: Any, saved: tuple[Version, int]
+    node: GraphNode, place: int, value: object, saved: tuple[Version, int]
 ) -> RecordedArray:
     """A saved value as a recorded array that comes from where it came from."""
     recipe = node.recipe
@@ -200,7 +200,7 @@ def _check_replacement(new: Any, bar: Any) -> None:
         raise RuntimeError(f"hook has changed the type of value (was {bar.dtype} got {new.dtype})")
 
 
-def hooked_leaf(node: GraphNode, bar: Any) -> Any:
+def hooked_leaf(node: GraphNode, bar: object) -> Any:
     """A gradient that arrives at a leaf, after the hooks of that."""
     if node.hooks is None or node.__class__ is not AccumulateGrad:
         return bar
@@ -210,7 +210,7 @@ def hooked_leaf(node: GraphNode, bar: Any) -> Any:
     return bar
 
 
-def before_leaf(node: AccumulateGrad, bar: Any, rules: NodeRules) -> Any:
+def before_leaf(node: AccumulateGrad, bar: object, rules: NodeRules) -> object:
     """The gradient that is added to a leaf, after the pre-hooks of its node."""
     hooks = () if node.hooks is None else list(node.hooks.before.values())
     for hook in hooks:
@@ -222,7 +222,7 @@ def before_leaf(node: AccumulateGrad, bar: Any, rules: NodeRules) -> Any:
     return bar
 
 
-def after_leaf(node: AccumulateGrad, bar: Any, rules: NodeRules) -> None:
+def after_leaf(node: AccumulateGrad, bar: object, rules: NodeRules) -> None:
     """Call the hooks of a leaf's node that run after `bar` was added: it has no operands."""
     hooks = () if node.hooks is None else list(node.hooks.after.values())
     for hook in hooks:

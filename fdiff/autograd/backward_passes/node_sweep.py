@@ -16,11 +16,12 @@ import fdiff.intact_numpy as np
 from ...process import anomaly_watch
 from ..calls.observed_operations import observed_node
 from .graph_structure import FragileNodes, Root
-from .node_rules import NodeRules, wrong_count
+from .node_rules import NodeRules, Part, wrong_count
 from .nodes import AccumulateGrad, CustomNode, Edge, GraphNode, call_hook
 from .recorded_anomalies import watched_pull
 
-Deliver = Callable[[AccumulateGrad, Any], None]
+Deliver = Callable[[AccumulateGrad, object], None]
+Bars = dict[int, Part]  # of the outputs of a node that have one
 
 
 def reachable(roots: Sequence[Root]) -> dict[GraphNode, int]:
@@ -69,7 +70,7 @@ class NodeSweep:
         rules.needed = self.needed
         self.wanted = set(wanted or ())
         self.captured: dict[Edge, Any] = {}
-        self.bars: dict[GraphNode, dict[int, tuple[Any, Any]]] = {}
+        self.bars: dict[GraphNode, Bars] = {}
         self.ran: list[GraphNode] = []
         for node, nr, seed, type_ in roots:
             if seed is None:
@@ -97,7 +98,7 @@ class NodeSweep:
                         at = _FIRST if first else -target.number
                         heappush(ready, (at, id(target), target))
 
-    def _add(self, node: GraphNode, nr: int, bar: Any, mask: Any) -> None:
+    def _add(self, node: GraphNode, nr: int, bar: object, mask: Any) -> None:
         """Add to the cotangent of an output; the mask of a sum is the union of the masks."""
         node_bars = self.bars.setdefault(node, {})
         if nr not in node_bars:
@@ -148,7 +149,7 @@ class NodeSweep:
                 if self.needed is None or target in self.needed:
                     self._add(target, nr, *part)
 
-    def _hooked(self, node: GraphNode, bars: dict[int, Any]) -> dict[int, Any]:
+    def _hooked(self, node: GraphNode, bars: Bars) -> Bars:
         """Cotangents of the outputs after the hooks of the arrays that these are."""
         hooks = node.hooks
         assert hooks is not None
@@ -163,7 +164,7 @@ class NodeSweep:
                 out[nr] = new, None
         return out
 
-    def _before(self, node: GraphNode, bars: dict[int, Any]) -> dict[int, Any]:
+    def _before(self, node: GraphNode, bars: Bars) -> Bars:
         hooks = node.hooks
         assert hooks is not None
         for hook in list(hooks.before.values()):
@@ -172,7 +173,7 @@ class NodeSweep:
             bars = self._replaced(call_hook(hook, shown, form="hook(grads)"), bars, count)
         return bars
 
-    def _after(self, node: GraphNode, parts: list[Any], bars: dict[int, Any]) -> list[Any]:
+    def _after(self, node: GraphNode, parts: list[Part | None], bars: Bars) -> list[Part | None]:
         hooks = node.hooks
         assert hooks is not None
         count = self.rules.outputs(node)
@@ -185,14 +186,14 @@ class NodeSweep:
             parts = [by_place.get(k) for k in range(len(parts))]
         return parts
 
-    def _replaced(self, result: Any, bars: dict[int, Any], count: int) -> dict[int, Any]:
+    def _replaced(self, result: object, bars: Bars, count: int) -> Bars:
         """The cotangents that a hook of a node returned in place of several others."""
         if result is None:
             return bars
         replacements = result if isinstance(result, tuple) else (result,)
         if len(replacements) != count:
             raise wrong_count(len(replacements), count)
-        out: dict[int, Any] = {}
+        out: Bars = {}
         for k, new in enumerate(replacements):
             if new is not None:
                 bar, mask = bars.get(k, (None, None))

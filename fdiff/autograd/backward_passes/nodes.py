@@ -21,9 +21,11 @@ from ...tracebacks import ask, name_of, public_class
 from ...user_lines import Line, printable
 from ..argument_checks import require_function, require_recorded
 from ..arrays.array_kinds import ArrayKind
+from ..arrays.versions import Version
 from ..calls.recipes import Recipe
 
 Edge = tuple["GraphNode", int]  # a node and which of its outputs
+Hook = Callable[..., object]  # of an array or a node, with any signature of theirs
 next_number: Callable[[], int] = count(1).__next__
 
 
@@ -58,8 +60,8 @@ class GradientEdge(NamedTuple):
 class RemovableHandle:
     """Removes a hook again: what `register_hook` and its like return."""
 
-    def __init__(self, hooks: dict[int, Any], number: int) -> None:
-        self._hooks: Any = hooks
+    def __init__(self, hooks: dict[int, Hook], number: int) -> None:
+        self._hooks = hooks
         self._number = number
 
     def remove(self) -> None:
@@ -85,10 +87,10 @@ class Hooks:
     __slots__ = ("after", "before", "outputs", "retained")
 
     def __init__(self) -> None:
-        self.before: dict[int, Any] = {}
-        self.after: dict[int, Any] = {}
-        self.outputs: dict[int, dict[int, Any]] = {}
-        self.retained: dict[int, Any] = {}
+        self.before: dict[int, Hook] = {}
+        self.after: dict[int, Hook] = {}
+        self.outputs: dict[int, dict[int, Hook]] = {}
+        self.retained: dict[int, dict[int, Hook]] = {}
 
 
 class GraphNode:
@@ -126,8 +128,8 @@ class GraphNode:
 
     recipe: Recipe
     edges: tuple[Edge | None, ...]  # of each operand; None where no gradient is needed
-    saved: tuple[Any, ...] | None  # None once they have been freed
-    counts: tuple[tuple[Any, int], ...]  # version counters of what was saved, as they were then
+    saved: tuple[object, ...] | None  # None once they have been freed
+    counts: tuple[tuple[Version, int], ...]  # version counters of what was saved, as they were then
     number: int  # later nodes have larger ones
     line: Line | None  # the user's, that made the call
     hooks: Hooks | None
@@ -191,7 +193,7 @@ class AccumulateGrad(GraphNode):
         self.number = 0
         self.line = None
         self.hooks = None
-        self.post_hooks: dict[int, Any] = {}
+        self.post_hooks: dict[int, Hook] = {}
         if leaf._extra is not None and "hooks" in leaf._extra:  # of the accumulator before
             self.hooks, self.post_hooks = leaf._extra.pop("hooks")
 
@@ -216,8 +218,8 @@ class Kept:
 
     def __init__(self, name: str, line: Line | None) -> None:
         self._name, self.line = name, line
-        self.saved: tuple[Any, ...] | None = ()
-        self.counts: tuple[tuple[Any, int], ...] = ()
+        self.saved: tuple[object, ...] | None = ()
+        self.counts: tuple[tuple[Version, int], ...] = ()
 
     def name(self) -> str:
         """The name of the node."""
@@ -233,7 +235,7 @@ class CustomNode(GraphNode):
         self,
         name: str,
         edges: tuple[Edge | None, ...],
-        backward: Callable[..., Any],
+        backward: Callable[..., object],
         line: Line | None,
     ) -> None:
         self.kept = Kept(name, line)
@@ -245,7 +247,7 @@ class CustomNode(GraphNode):
         self.hooks = None
         self.output_kinds: tuple[ArrayKind, ...] = ()
         self.materialize = True
-        self.jvp: Callable[..., Any] | None = None
+        self.jvp: Callable[..., object] | None = None
         self.context: Any = None  # of a `Function`
 
     def name(self) -> str:
@@ -253,22 +255,22 @@ class CustomNode(GraphNode):
 
     @property
     @noting
-    def saved(self) -> tuple[Any, ...] | None:
+    def saved(self) -> tuple[object, ...] | None:
         """The saved arrays; None once they have been freed."""
         return self.kept.saved
 
     @saved.setter
-    def saved(self, values: tuple[Any, ...] | None) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] - it is in `kept`
+    def saved(self, values: tuple[object, ...] | None) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] - it is in `kept`
         self.kept.saved = values
 
     @property
     @noting
-    def counts(self) -> tuple[tuple[Any, int], ...]:
+    def counts(self) -> tuple[tuple[Version, int], ...]:
         """Version counters of what was saved, as they were then."""
         return self.kept.counts
 
     @counts.setter
-    def counts(self, counts: tuple[tuple[Any, int], ...]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
+    def counts(self, counts: tuple[tuple[Version, int], ...]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
         self.kept.counts = counts
 
     @property
@@ -298,12 +300,12 @@ class CustomNode(GraphNode):
 _hook_numbers = count()
 
 
-def call_hook(hook: Callable[..., Any], *args: Any, form: str = "hook(grad)") -> Any:
+def call_hook(hook: Callable[..., object], *args: object, form: str = "hook(grad)") -> Any:
     """The result of a hook; `form` shows the call in an error about its signature."""
     return ask(hook, args, "fdiff.autograd", f"the hook `{name_of(hook)}`", form)
 
 
-def refuse_result(result: Any) -> None:
+def refuse_result(result: object) -> None:
     """Refuse what a hook gives whose results count for nothing."""
     if result is None:
         return
@@ -312,7 +314,7 @@ def refuse_result(result: Any) -> None:
     raise TypeError(f"expected Variable, but hook returned {type(result).__name__!r}")
 
 
-def add_hook(hooks: dict[int, Any], fn: Any) -> RemovableHandle:
+def add_hook(hooks: dict[int, Hook], fn: Hook) -> RemovableHandle:
     """Enter a hook; the handle removes it."""
     number = next(_hook_numbers)
     hooks[number] = fn

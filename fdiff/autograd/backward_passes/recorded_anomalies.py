@@ -71,7 +71,7 @@ def _check_cotangent(node: GraphNode, bars: Mapping[int, Part], k: int, part: Pa
     raise _error(fact, node, f"{values}{_blamed(node)}")
 
 
-def _error_of_given_gradient(bar: Any, node: GraphNode) -> AnomalyError:
+def _error_of_given_gradient(bar: object, node: GraphNode) -> AnomalyError:
     """The error for a cotangent that came in from outside of all rules."""
     mask = not_finite(bar)
     words = f"{kind_of_values(bar, mask)} values.{entries_in_words(bar, mask)}"
@@ -82,7 +82,7 @@ def _error(fact: str, node: GraphNode, details: str) -> AnomalyError:
     return AnomalyError(message("backward", fact, details.lstrip("\n"), node.line))
 
 
-def _value(x: Any) -> Any:
+def _value(x: object) -> Any:
     return getattr(x, "value", x)
 
 

@@ -16,7 +16,7 @@ from .nodes import AccumulateGrad, CustomNode, Edge, GradientEdge
 from .recorded_anomalies import check_output
 
 
-def sequence(x: Any, call: str) -> tuple[Any, ...]:
+def sequence(x: object, call: str) -> tuple[Any, ...]:
     """One array, or several, as a tuple."""
     if isinstance(x, (RecordedArray, GradientEdge, np.ndarray, np.generic, float, int)):
         return (x,)
@@ -39,7 +39,7 @@ def edge_of(x: Any, call: str) -> Edge:
     return edge
 
 
-def roots_of(outputs: tuple[Any, ...], seeds: tuple[Any, ...], call: str) -> list[Root]:
+def roots_of(outputs: tuple[object, ...], seeds: tuple[object, ...], call: str) -> list[Root]:
     """Where a pass begins, with the cotangents checked."""
     if not outputs:
         fact, way = "there are no outputs to differentiate.", "Give at least one recorded array."
@@ -82,7 +82,7 @@ def batches_of_roots(
     return [roots_of(outputs, row, call) for row in rows], count
 
 
-def _root(x: Any, seed: Any, k: int, call: str) -> Root:
+def _root(x: Any, seed: object, k: int, call: str) -> Root:
     if isinstance(x, GradientEdge):
         return _root_of_edge(x, seed, k)
     if x.__class__ is not RecordedArray:
@@ -125,7 +125,7 @@ def _cotangent(seed: Any, type_: ArrayType, k: int) -> RecordedArray:
     return cotangent.astype(type_.dtype)
 
 
-def _root_of_edge(edge: GradientEdge, seed: Any, k: int) -> Root:
+def _root_of_edge(edge: GradientEdge, seed: object, k: int) -> Root:
     (node, nr), type_ = edge, _type_of_edge(edge)
     if seed is None:
         if type_.size != 1:

@@ -28,12 +28,12 @@ class Packed:
 
     __slots__ = ("content", "type", "unpack")
 
-    def __init__(self, content: Any, type_: ArrayType, unpack: Callable[[Any], Any]) -> None:
+    def __init__(self, content: object, type_: ArrayType, unpack: Callable[..., object]) -> None:
         self.content = content
         self.type = type_
         self.unpack = unpack
 
-    def unpacked(self) -> Any:
+    def unpacked(self) -> RecordedArray | np.ndarray | np.generic:
         """The array that the unpack hook returns; it must have the type of the packed array."""
         before = state.hooks, state.entered  # the hook may enter others, or leave these
         try:
@@ -57,7 +57,7 @@ class Packed:
 def pack(node: GraphNode) -> None:
     """Hand what a node saved to the hooks under way."""
     pack_hook, unpack = state.saved_hooks[-1]
-    packed: list[Any] = []
+    packed: list[object] = []
     saved: tuple[Any, ...] = node.saved or ()
     before, state.saved_hooks = state.saved_hooks, ()
     try:
@@ -85,20 +85,20 @@ def pack(node: GraphNode) -> None:
 FIXED = (Version(), 0)  # of values that nobody stores into
 
 
-def saved_arrays(node: GraphNode | Kept) -> tuple[Any, ...]:
+def saved_arrays(node: GraphNode | Kept) -> tuple[object, ...]:
     """The arrays that a node saved, unpacked by hooks. Raises if one of them has changed since."""
     saved = _unchanged(node)
-    return tuple([v.unpacked() if v.__class__ is Packed else v for v in saved])
+    return tuple([v.unpacked() if isinstance(v, Packed) else v for v in saved])
 
 
-def saved_values(node: GraphNode) -> tuple[Any, ...]:
+def saved_values(node: GraphNode) -> tuple[object, ...]:
     """The values that a node saved, which must be as they were."""
     if node.hooks is None:  # nothing is packed
         return _unchanged(node)
-    return tuple([v.value if v.__class__ is RecordedArray else v for v in saved_arrays(node)])
+    return tuple([v.value if isinstance(v, RecordedArray) else v for v in saved_arrays(node)])
 
 
-def _unchanged(node: GraphNode | Kept) -> tuple[Any, ...]:
+def _unchanged(node: GraphNode | Kept) -> tuple[object, ...]:
     if node.saved is None:
         raise RuntimeError(FREED)
     for version, count in node.counts:

@@ -14,11 +14,11 @@ from ..arrays.recorded_array import RecordedArray
 
 
 def call_key(
-    what: object, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[list[Any], list[Any]]:
+    what: object, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[list[object], list[Any]]:
     """The key of a call, and the arrays among its arguments."""
-    key: list[Any] = [what]
-    operands: list[Any] = []
+    key: list[object] = [what]
+    operands: list[object] = []
     enter_argument(args, key, operands)
     if kwargs:
         enter_argument(kwargs, key, operands)
@@ -36,7 +36,7 @@ def operand_kind(x: Any) -> ArrayKind:
 _STATIC = frozenset((int, str, bool, type(None)))
 
 
-def enter_argument(x: Any, key: list[Any], operands: list[Any]) -> None:
+def enter_argument(x: Any, key: list[object], operands: list[object]) -> None:
     """Enter `x` in the key of a call, and the arrays in it among the operands."""
     kind = x.__class__
     if kind is RecordedArray:

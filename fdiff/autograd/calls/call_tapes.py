@@ -100,7 +100,7 @@ def call_tape(
     what: Callable[..., object],
     operands: Sequence[CallOperand],
     values: Sequence[object],
-    rebuild: Callable[[Sequence[object]], tuple[tuple[Any, ...], dict[str, Any]]],
+    rebuild: Callable[[Sequence[object]], tuple[tuple[object, ...], dict[str, object]]],
     *,
     watches: bool = False,
 ) -> CallTape:
@@ -109,7 +109,7 @@ def call_tape(
     With `watches`, what functions in it read is watched, as operators ask that are called in them.
     """
     with suspended(), ScratchTrace() as trace:
-        handles: list[Any] = []
+        handles: list[object] = []
         for operand, value in zip(operands, values, strict=True):
             handle = trace.input(operand.type, scalar=operand.scalar, weak=operand.weak)
             trace.guards.given[handle.node] = np.asarray(value)

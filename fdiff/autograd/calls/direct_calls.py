@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from sys import _getframe
 from types import CodeType
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -45,7 +44,7 @@ def direct_ufunc(
 
 
 def direct_call(
-    recipe: Recipe, kind: ArrayKind, what: Callable[..., Any]
+    recipe: Recipe, kind: ArrayKind, what: Callable[..., object]
 ) -> Callable[..., RecordedArray]:
     """``call(x, args, kwargs, key)``: the same for ``what(x, *args, **kwargs)``, maybe a view."""
     return _maker((RECORDED,), recipe.needed, recipe.saved, is_ufunc=False, wide=False)(
@@ -60,13 +59,15 @@ def unrecorded_ufunc(
     return _unrecorded_maker(tuple(inputs))(kind, _quickest(ufunc, inputs))
 
 
-def unrecorded_call(what: Callable[..., Any]) -> Callable[..., RecordedArray | None]:
+def unrecorded_call(what: Callable[..., object]) -> Callable[..., RecordedArray | None]:
     """``call(x, args, kwargs, key)``: ``what(x, *args, **kwargs)`` without a graph.
 
     None if that is no array.
     """
 
-    def call(x: RecordedArray, args: Any, kwargs: Any, key: object) -> RecordedArray | None:
+    def call(
+        x: RecordedArray, args: tuple[object, ...], kwargs: dict[str, object], key: object
+    ) -> RecordedArray | None:
         source = x.value
         value = what(source, *args, **kwargs)
         if not isinstance(value, (np.ndarray, np.generic)):
@@ -91,12 +92,12 @@ def _user_line_of(code: CodeType) -> Line | None:
     return user_line(3)  # above this function, the text that called it, and what called that
 
 
-def _quickest(ufunc: np.ufunc, inputs: Sequence[str]) -> Callable[..., Any]:
+def _quickest(ufunc: np.ufunc, inputs: Sequence[str]) -> Callable[..., object]:
     """The quickest function for a ufunc: `operator.pow` has short cuts for some exponents."""
     return operator.pow if ufunc is np.power and tuple(inputs) == (RECORDED, STATIC) else ufunc
 
 
-def _bare(value: Any, kind: ArrayKind) -> RecordedArray:
+def _bare(value: object, kind: ArrayKind) -> RecordedArray:
     """As `recorded_array.new_array`, of an array without a graph, outside of inference mode."""
     out = object.__new__(RecordedArray)
     out.value, out.kind, out.version = value, kind, Version()
@@ -131,7 +132,7 @@ def _maker(
     *,
     is_ufunc: bool,
     wide: bool,
-) -> Callable[..., Any]:
+) -> Callable[..., Callable[..., RecordedArray]]:
     """A function of a recipe, a kind of result and a NumPy function; it makes the recorded call.
 
     With `wide`, NumPy is given numbers as arrays of float64.
@@ -181,7 +182,7 @@ def _saved_texts(saved: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]
 
 
 @lru_cache(maxsize=64)
-def _unrecorded_maker(inputs: tuple[str, ...]) -> Callable[..., Any]:
+def _unrecorded_maker(inputs: tuple[str, ...]) -> Callable[..., Callable[..., RecordedArray]]:
     """A function of a kind of result and a NumPy function; it makes the call without recording."""
     names = [f"x{k}" for k in range(len(inputs))]
     values = [_input_value(x, sort, wide=False) for x, sort in zip(names, inputs, strict=True)]
@@ -252,7 +253,7 @@ def make(recipe, kind, what):
         return out
     return call
 """
-_NAMES: dict[str, Any] = {
+_NAMES: dict[str, object] = {
     "FIXED": FIXED,
     "GraphNode": GraphNode,
     "RecordedArray": RecordedArray,

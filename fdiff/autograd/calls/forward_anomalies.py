@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ...bounded_cache import WeakKeys
 from ...dispatch.inspection.anomalies import not_finite
@@ -17,7 +16,9 @@ from ..thread_state import RECORDED_CALLS
 _noted: WeakKeys[GraphNode, tuple[str, bool]] = WeakKeys()
 
 
-def note(node: GraphNode, operands: Sequence[Any], outputs: Sequence[RecordedArray | None]) -> None:
+def note(
+    node: GraphNode, operands: Sequence[object], outputs: Sequence[RecordedArray | None]
+) -> None:
     """Remember a call some of whose results are not finite."""
     results = [x.value for x in outputs if x is not None]
     for value in results:

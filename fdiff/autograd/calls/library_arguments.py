@@ -37,7 +37,7 @@ def taking_part(values: Sequence[Any]) -> tuple[bool, bool]:
 PLAIN = frozenset((float, int, str, bool, complex, type(None), np.ndarray, np.float64, type))
 
 
-def of_user(x: Any) -> bool:
+def of_user(x: object) -> bool:
     """Whether something that can be called runs Python code of the user's.
 
     Objects of classes that are derived from one of SciPy's are methods' owners, not functions.
@@ -53,11 +53,11 @@ def of_user(x: Any) -> bool:
     return runs and tops.isdisjoint(("numpy", "scipy"))
 
 
-def operands_of(tree: Any) -> list[RecordedArray]:
+def operands_of(tree: object) -> list[RecordedArray]:
     """The recorded arrays that require a gradient, among arguments and in objects made of them."""
     arrays: dict[int, RecordedArray] = {}
 
-    def enter(x: Any) -> None:
+    def enter(x: object) -> None:
         if type(x) is RecordedObject:
             x.check()
             map_arguments((x.args, x.kwargs), enter)
@@ -71,9 +71,9 @@ def operands_of(tree: Any) -> list[RecordedArray]:
 class StandIns:
     """The stand-ins for leaves of arguments in the trace of a call: `handles`, by operands' ids."""
 
-    def __init__(self, handles: dict[int, Any]) -> None:
+    def __init__(self, handles: dict[int, object]) -> None:
         self.handles = handles
-        self.objects: dict[int, Any] = {}  # made once for a call
+        self.objects: dict[int, object] = {}  # made once for a call
 
     def __call__(self, x: Any) -> Any:
         kind = type(x)
@@ -100,11 +100,17 @@ class Replay:
     It equals every call that differs in its arrays alone, so that these calls share a recipe.
     """
 
-    def __init__(self, what: Callable[..., Any], title: str, args: Any, kwargs: Any) -> None:
+    def __init__(
+        self,
+        what: Callable[..., object],
+        title: str,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> None:
         self.__name__ = title.rpartition(".")[2]
         self.what, self.tree = what, (args, kwargs)
-        self.parts: list[Any] = [what]
-        self.arrays: list[Any] = []
+        self.parts: list[object] = [what]
+        self.arrays: list[object] = []
         self._objects: dict[int, int] = {}
         self.simple = self._enter(args) and self._enter(kwargs)
         self.key = tuple(self.parts) if self.simple else ()
@@ -115,7 +121,7 @@ class Replay:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Replay) and self.key == other.key
 
-    def __call__(self, *values: Any) -> Any:
+    def __call__(self, *values: object) -> object:
         traced = any(isinstance(x, TracedArray) for x in values)
         args, kwargs = map_arguments(self.tree, _InOrder(iter(values), traced=traced))
         return self.what(*args, **kwargs)
@@ -155,7 +161,7 @@ class Replay:
 _KEYS = frozenset((int, str, bool, type(None), type))
 
 
-def _is_array(x: Any) -> bool:
+def _is_array(x: object) -> bool:
     if type(x) is RecordedArray:
         return True
     return isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "biufc"
@@ -164,9 +170,9 @@ def _is_array(x: Any) -> bool:
 class _InOrder:
     """Other arrays in place of the arrays of a call, in order."""
 
-    def __init__(self, values: Iterator[Any], *, traced: bool) -> None:
+    def __init__(self, values: Iterator[object], *, traced: bool) -> None:
         self.given, self.traced = values, traced
-        self.objects: dict[int, Any] = {}
+        self.objects: dict[int, object] = {}
 
     def __call__(self, x: Any) -> Any:
         if _is_array(x):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import fdiff.intact_numpy as np
 
@@ -37,7 +37,9 @@ from .recording import record
 from .traced_calls import node_of_call, traced_call
 
 
-def answer(point: EntryPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
+def answer(
+    point: EntryPoint, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[object] | None:
     """The result of an entry point, in a tuple; None where no recorded array takes part."""
     recorded, functions = taking_part([*args, *kwargs.values()])
     if not (recorded or functions):
@@ -57,8 +59,8 @@ def _records(operands: list[RecordedArray]) -> bool:
 
 
 def _plainly(
-    point: EntryPoint, args: tuple[Any, ...], kwargs: dict[str, Any], *, recorded: bool
-) -> Any:
+    point: EntryPoint, args: tuple[object, ...], kwargs: dict[str, object], *, recorded: bool
+) -> object:
     """A call of SciPy's own code, whose results have no graph.
 
     `MetRecorded` where it turns out that they have one, by what a function of the user's returns.
@@ -77,8 +79,11 @@ def _plainly(
 
 
 def _recorded(
-    point: EntryPoint, args: tuple[Any, ...], kwargs: dict[str, Any], operands: list[RecordedArray]
-) -> Any:
+    point: EntryPoint,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    operands: list[RecordedArray],
+) -> object:
     """A call whose results have a graph."""
     if point.replacement is None:
         fact = f"{point.name} was given recorded arrays, and has no derivative rule in fdiff yet."
@@ -90,7 +95,9 @@ def _recorded(
     return _by_replay(point, point.name, args, kwargs, operands)
 
 
-def _used(what: Callable[..., Any], title: str, args: tuple[Any, ...], kwargs: Any) -> Any:
+def _used(
+    what: Callable[..., object], title: str, args: tuple[object, ...], kwargs: dict[str, object]
+) -> Any:
     """A call in which objects made of recorded arrays take part: of a method, an operator."""
     operands = operands_of((args, kwargs))
     if _records(operands):
@@ -100,12 +107,12 @@ def _used(what: Callable[..., Any], title: str, args: tuple[Any, ...], kwargs: A
 
 
 def _by_replay(
-    what: Callable[..., Any],
+    what: Callable[..., object],
     title: str,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
     operands: list[RecordedArray],
-) -> Any:
+) -> object:
     """A call by its recipe if it has one, else traced."""
     replay = Replay(what, title, args, kwargs)
     key = tuple(call_key(replay, tuple(replay.arrays), {})[0]) if replay.simple else None
@@ -127,7 +134,7 @@ def _by_replay(
 
 # Whether calls of arrays and plain options have recipes: those that give arrays alone, and under
 # trace arrays of the same types.
-_by_recipe: dict[Any, bool] = {}
+_by_recipe: dict[object, bool] = {}
 
 
 class _LibraryCall:
@@ -137,15 +144,15 @@ class _LibraryCall:
 
     def __init__(
         self,
-        what: Callable[..., Any],
+        what: Callable[..., object],
         title: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         operands: list[RecordedArray],
     ) -> None:
         self.what, self.title, self.args, self.kwargs = what, title, args, kwargs
 
-        def call(handles: Sequence[Any]) -> tuple[Any, ...]:
+        def call(handles: Sequence[object]) -> tuple[object, ...]:
             stand_ins = StandIns(dict(zip(map(id, operands), handles, strict=True)))
             self.opened = self._opened(stand_ins)
             return tuple(self.opened.arrays)
@@ -163,7 +170,7 @@ class _LibraryCall:
         dtypes = [np.asarray(x).dtype for x in plain_arrays]
         return dtypes == [t.dtype for t in self.call.tape.tape.output_types]
 
-    def result(self) -> Any:
+    def result(self) -> object:
         """The result of the call, recorded as one node."""
         arrays = node_of_call(self.call, self.title.rpartition(".")[2])
         moving = [x for x in arrays if x.requires_grad]
@@ -177,10 +184,10 @@ class _LibraryCall:
         return RecordedObject(PartOf(self.what, k), self.title, self.args, self.kwargs, real)
 
 
-def _refusing(x: Any, name: str, operands: Sequence[Any]) -> Any:
+def _refusing(x: Any, name: str, operands: Sequence[object]) -> object:
     """An array of the same numbers whose derivative is refused when it is asked for."""
 
-    def refuse(*_: Any) -> Any:
+    def refuse(*_: object) -> NoReturn:
         fact = f"{name} has no derivative rule in fdiff."
         raise failure(UnsupportedError, "fdiff.autograd", fact, "Use `.detach()` for its numbers.")
 
@@ -201,9 +208,9 @@ def _plain_argument(x: Any) -> Any:
     return _giving_plain(x) if kind not in PLAIN and callable(x) and of_user(x) else x
 
 
-def _giving_plain(function: Callable[..., Any]) -> Callable[..., Any]:
+def _giving_plain(function: Callable[..., object]) -> Callable[..., object]:
     @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         out = function(*args, **kwargs)
         if type(out) in PLAIN:
             return out
@@ -214,7 +221,7 @@ def _giving_plain(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _as_recorded(x: Any) -> Any:
+def _as_recorded(x: object) -> object:
     return plain(x) if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "biufc" else x
 
 
@@ -231,22 +238,22 @@ _DATA = (str, bytes, int, float, complex, bool, type(None), np.generic, np.dtype
 class Opened(NamedTuple):
     """A result: its `leaves`, the `arrays` among them, and how it is assembled again."""
 
-    leaves: list[Any]
+    leaves: list[object]
     places: list[int]
     objects: frozenset[int]
     refused: list[str]
-    build: Callable[[Iterator[Any]], Any]
+    build: Callable[[Iterator[object]], object]
     named: bool
 
     @property
-    def arrays(self) -> list[Any]:
+    def arrays(self) -> list[object]:
         """The arrays among the leaves; those whose derivative is refused have none."""
         arrays = [self.leaves[k] for k in self.places]
         pairs = zip(arrays, self.refused, strict=True)
         return [stop_gradient(x) if refused else x for x, refused in pairs]
 
     @property
-    def numbers(self) -> list[Any]:
+    def numbers(self) -> list[object]:
         """The leaves that arrays under trace stand for: arrays, and floats that SciPy gives."""
         return [x for x in self.leaves if isinstance(x, np.ndarray | np.inexact | float | complex)]
 
@@ -255,7 +262,7 @@ class Opened(NamedTuple):
         """Whether there is nothing but arrays and plain data, in tuples and lists."""
         return not (self.objects or self.named or any(self.refused))
 
-    def closed(self, arrays: Sequence[Any], object_at: Callable[[int], Any]) -> Any:
+    def closed(self, arrays: Sequence[Any], object_at: Callable[[int], object]) -> object:
         """The result with these arrays in place of its own, and with other objects."""
         leaves = [object_at(k) if k in self.objects else x for k, x in enumerate(self.leaves)]
         for k, x in zip(self.places, arrays, strict=True):
@@ -268,16 +275,16 @@ class Opened(NamedTuple):
 class PartOf:
     """A function that returns one leaf of another function's result."""
 
-    what: Callable[..., Any]
+    what: Callable[..., object]
     place: int
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: object, **kwargs: object) -> object:
         return opened(self.what(*args, **kwargs)).leaves[self.place]
 
 
-def opened(result: Any) -> Opened:
+def opened(result: object) -> Opened:
     """Take a result apart."""
-    leaves: list[Any] = []
+    leaves: list[object] = []
     named: list[bool] = []
     build = _build(result, leaves, named)
     leaves[:] = [resolve(x) for x in leaves]
@@ -289,9 +296,9 @@ def opened(result: Any) -> Opened:
     return Opened(leaves, places, frozenset(objects), refused, build, any(named))
 
 
-def _build(tree: Any, leaves: list[Any], named: list[bool]) -> Callable[[Iterator[Any]], Any]:
+def _build(tree: Any, leaves: list[object], named: list[bool]) -> Callable[[Iterator[object]], Any]:
     """Enter the leaves of a tree; gives what builds it of others."""
-    kind = type(tree)
+    kind: Any = type(tree)
     if kind is dict or hasattr(kind, "__fdiff_fields__"):  # the result of a solver under trace
         make, fields = (dict, tree) if kind is dict else tree.__fdiff_fields__()
         parts = {k: _build(x, leaves, named) for k, x in fields.items()}

@@ -17,7 +17,7 @@ from ...foreign_errors import hiding
 from ..arrays.recorded_array import RecordedArray
 
 # ``use(what, name, args, kwargs)`` is a call in which objects take part (`library_calls.py`).
-USE: list[Callable[..., Any]] = []
+USE: list[Callable[..., object]] = []
 
 
 def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Any:
@@ -47,8 +47,8 @@ class RecordedObject:
         self,
         what: Callable[..., Any],
         title: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         real: Any,
     ) -> None:
         self.what, self.title, self.args, self.kwargs = what, title, args, kwargs
@@ -56,7 +56,7 @@ class RecordedObject:
         self.taken: list[tuple[Any, np.ndarray]] = []
         map_arguments((args, kwargs), self._take)
 
-    def _take(self, x: Any) -> None:
+    def _take(self, x: object) -> None:
         if type(x) is RecordedArray or type(x) is np.ndarray:
             self.taken.append((x, np.array(x.value if type(x) is RecordedArray else x)))
 
@@ -82,17 +82,17 @@ class RecordedObject:
     def __repr__(self) -> str:
         return f"<{self.title} of recorded arrays>"
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
+    def __array__(self, *_: object, **__: object) -> Any:
         raise RuntimeError(
             f"Can't call numpy() on {self!r}: NumPy was making a plain array of it, which would"
             " lose its gradient."
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return USE[0](operator.call, self.title, (self, *args), kwargs)
 
     @hiding
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(f"{self!r} has no attribute {name!r}")
         return USE[0](getattr, f"{self.title}.{name}", (self, name), {})
@@ -101,7 +101,7 @@ class RecordedObject:
 def _enter(name: str, *, reflected: bool) -> None:
     operate = getattr(operator, name)
 
-    def method(self: RecordedObject, *others: Any) -> Any:
+    def method(self: RecordedObject, *others: object) -> object:
         operands = (*others, self) if reflected else (self, *others)
         return USE[0](operate, self.title, operands, {})
 

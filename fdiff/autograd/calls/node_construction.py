@@ -23,7 +23,7 @@ def enter(
     node: GraphNode,
     recipe: Recipe,
     operands: Sequence[Any],
-    outputs: Sequence[RecordedArray],
+    outputs: Sequence[Any],
     line: Line | None,
 ) -> None:
     """Fill in the node of a call: where its operands come from, and what of it is saved."""

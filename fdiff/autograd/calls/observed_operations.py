@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
 from ...dispatch.forward_nodes import around
 from ...dispatch.tiers.observed_kernels import most_common, owned_bytes, shapes_of
@@ -15,12 +14,12 @@ from ..backward_passes.nodes import GraphNode
 
 
 def observed_operation(
-    what: Callable[..., Any],
+    what: Callable[..., object],
     name: str,
-    operands: Sequence[Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
+    operands: Sequence[object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> object:
     """``what(*args, **kwargs)`` by NumPy, in a span of its own."""
     seen = observation.observer
     if seen is None:  # the last profile has just ended

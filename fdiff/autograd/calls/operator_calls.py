@@ -45,12 +45,12 @@ _UNDIFFERENTIATED = frozenset(("jit", "vmap"))
 
 
 def call_operator(
-    call: Callable[..., Any],
+    call: Callable[..., object],
     name: str,
-    f: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> tuple[Any] | None:
+    f: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> tuple[object] | None:
     """The result of an operator of `f` for recorded arrays, in a tuple; None where there are none.
 
     ``call(*args, **kwargs)`` is the operator. Where no gradient is required, its results are those
@@ -72,18 +72,18 @@ def call_operator(
 
 
 def _called(
-    call: Callable[..., Any],
+    call: Callable[..., object],
     name: str,
-    f: Callable[..., Any],
-    leaves: Sequence[Any],
-    values: Sequence[Any],
+    f: Callable[..., object],
+    leaves: Sequence[object],
+    values: Sequence[object],
     spec: Spec,
     arguments: Any,
     *,
     records: bool,
-) -> Any:
+) -> object:
     """The results of the operator: recorded arrays, or plain ones for plain `arguments`."""
-    result: Any = None
+    result: object = None
     looks = _looks()
     if looks or not records:
         result = map_leaves(_without_graph, call(*arguments[0], **arguments[1]))
@@ -114,13 +114,13 @@ def _without_graph(x: object) -> object:
 
 
 def _recorded(
-    call: Callable[..., Any],
+    call: Callable[..., object],
     name: str,
     public: str,
-    leaves: Sequence[Any],
-    values: Sequence[Any],
+    leaves: Sequence[object],
+    values: Sequence[object],
     spec: Spec,
-) -> tuple[Any, Variant, list[Any]]:
+) -> tuple[object, Variant, list[Any]]:
     """The results of a call as outputs of one node, its trace and the inputs of the trace.
 
     `public` is the call in messages. Operands that no result was computed from get no edge.

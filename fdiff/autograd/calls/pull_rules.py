@@ -42,10 +42,10 @@ class Pull:
         tape: Tape | Callable[[], Tape],
         saved: tuple[int, ...],
         targets: Targets,
-        run: Any = None,
+        run: Callable[..., tuple[object, ...]] | None = None,
     ) -> None:
         self._tape = tape
-        self._run: Callable[..., tuple[Any, ...]] | None = run
+        self._run: Callable[..., tuple[object, ...]] | None = run
         self.saved = saved
         self.targets = targets
         self._template: Template | None = None
@@ -60,7 +60,7 @@ class Pull:
         return self._tape
 
     @property
-    def run(self) -> Callable[..., tuple[Any, ...]]:
+    def run(self) -> Callable[..., tuple[object, ...]]:
         """The rule as a function of values."""
         if self._run is None:
             has_loops = next(self.tape.bodies(), None) is not None
@@ -82,11 +82,11 @@ class Pull:
         return self._template
 
 
-def _budgeted(tape: Tape) -> Callable[..., tuple[Any, ...]]:
+def _budgeted(tape: Tape) -> Callable[..., tuple[object, ...]]:
     """A tape with loops as a Python function, within the memory budget of each call."""
-    functions: dict[int | None, Callable[..., tuple[Any, ...]]] = {}
+    functions: dict[int | None, Callable[..., tuple[object, ...]]] = {}
 
-    def run(*values: Any) -> tuple[Any, ...]:
+    def run(*values: object) -> tuple[object, ...]:
         told = budget.get()
         if told not in functions:
             functions[told] = function_of(within_budget(tape))

@@ -44,7 +44,7 @@ class Family(NamedTuple):
     entries: int
 
 
-def family_of(key: object, what: Callable[..., Any]) -> Family | None:
+def family_of(key: object, what: Callable[..., object]) -> Family | None:
     """The family of a call that is known by `key`; None if it depends on sizes in other ways."""
     if key.__class__ is not tuple:
         return None
@@ -68,7 +68,7 @@ def family_of(key: object, what: Callable[..., Any]) -> Family | None:
     return Family(tuple(description), tuple(sizes.numbers), entries)
 
 
-Rebuild = Callable[[Sequence[object]], tuple[tuple[Any, ...], dict[str, Any]]]
+Rebuild = Callable[[Sequence[object]], tuple[tuple[object, ...], dict[str, object]]]
 
 
 class Recipe:
@@ -199,10 +199,10 @@ _LARGEST = 1 << 14  # bytes of constants up to which a recipe is kept for their 
 
 def recipe(
     key: object,
-    what: Callable[..., Any],
+    what: Callable[..., object],
     name: str,
     kinds: Sequence[ArrayKind],
-    values: Sequence[Any],
+    values: Sequence[object],
     rebuild: Rebuild,
 ) -> Recipe:
     """The recipe known by `key`, made now where there is none."""
@@ -238,10 +238,10 @@ def recipe(
 
 
 def _tape(
-    what: Callable[..., Any],
+    what: Callable[..., object],
     name: str,
     kinds: Sequence[ArrayKind],
-    values: Sequence[Any],
+    values: Sequence[object],
     rebuild: Rebuild,
     constants: Sequence[int] = (),
 ) -> CallTape:

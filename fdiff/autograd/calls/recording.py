@@ -24,7 +24,7 @@ from ..arrays.in_place_operations import check_store, stored, stored_without_gra
 from ..arrays.recorded_array import RecordedArray, Version, new_array, plain
 from ..arrays.recorded_views import NumpyCall, link, own_handle
 from ..backward_passes.nodes import GraphNode
-from ..thread_state import NO_CALLS, UNRECORDED_CALLS, state
+from ..thread_state import NO_CALLS, UNRECORDED_CALLS, ShortWays, state
 from .call_arguments import call_key, enter_argument, operand_kind, rebuilt
 from .call_tapes import refuse_recorded
 from .direct_calls import (
@@ -46,13 +46,13 @@ UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))
 
 
 def record(
-    what: Callable[..., Any],
+    what: Callable[..., object],
     name: str,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
     *,
     stores: bool = False,
-) -> Any:
+) -> object:
     """``what(*args, **kwargs)``, recorded where one of its arrays requires a gradient."""
     if kwargs.get("out") is not None:
         return _into_out(what, name, args, kwargs)
@@ -62,7 +62,7 @@ def record(
     values = [x.value if x.__class__ is RecordedArray else x for x in operands]
     kinds = [operand_kind(x) for x in operands]
 
-    def rebuild(operand_values: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def rebuild(operand_values: Sequence[object]) -> tuple[tuple[object, ...], dict[str, object]]:
         remaining = iter(operand_values)
         return rebuilt(args, remaining), rebuilt(kwargs, remaining)
 
@@ -70,8 +70,11 @@ def record(
 
 
 def _with_traced(
-    what: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], operands: list[Any]
-) -> Any:
+    what: Callable[..., Any],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    operands: list[Any],
+) -> object:
     """A call on recorded and traced arrays: recorded ones are constants of the traced function."""
     for x in operands:
         if x.__class__ is RecordedArray and x.kind.requires_grad:
@@ -81,14 +84,14 @@ def _with_traced(
 
 
 def _into_out(
-    what: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+    what: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
     """A call with ``out=``: its results are stored there, and have the history of the store."""
-    targets = kwargs["out"]
+    targets: Any = kwargs["out"]
     outs = targets if isinstance(targets, tuple) else (targets,)
     rest = {k: v for k, v in kwargs.items() if k != "out"}
     where = rest.pop("where", True) if isinstance(what, np.ufunc) else True
-    results = record(what, name, args, rest)
+    results: Any = record(what, name, args, rest)
     results = results if isinstance(results, tuple) else (results,)
     for out, result in zip(outs, results, strict=True):
         if isinstance(out, RecordedArray):
@@ -99,28 +102,28 @@ def _into_out(
             raise failure(InputError, f"numpy.{name}", f"{fact}.", way)
         elif out is not None:
             np.copyto(out, result.value, where=where)
-    filled: list[Any] = [r if o is None else o for o, r in zip(outs, results, strict=True)]
+    filled: list[object] = [r if o is None else o for o, r in zip(outs, results, strict=True)]
     return tuple(filled) if len(filled) > 1 else filled[0]
 
 
 def recorded_call(
-    what: Callable[..., Any],
+    what: Callable[..., object],
     name: str,
     key: object,
     operands: Sequence[Any],
     kinds: Sequence[ArrayKind],
-    values: list[Any],
+    values: list[object],
     rebuild: Rebuild,
     *,
     stores: bool = False,
-) -> Any:
+) -> object:
     """A call on operands found among the arguments, by its recipe.
 
     `stores` says that it stores into the first of them; functions of NumPy that give None do so.
     """
     args, kwargs = rebuild(values)
 
-    def perform() -> Any:
+    def perform() -> object:
         if observation.observer is None:
             return what(*args, **kwargs)
         return observed_operation(what, name, values, args, kwargs)
@@ -157,13 +160,13 @@ def recorded_call(
 
 def recorded(
     call_recipe: Recipe,
-    operands: Sequence[Any],
-    leaves: list[Any],
+    operands: Sequence[object],
+    leaves: list[object],
     line: Line | None,
     call: NumpyCall | None = None,
 ) -> Any:
     """The results of a recorded call, with their node."""
-    results: list[Any] = []
+    results: list[object] = []
     arrays: list[RecordedArray] = []
     node = new_object(GraphNode)
     node.hooks = None
@@ -185,13 +188,13 @@ def recorded(
     return unflatten(call_recipe.spec, results)
 
 
-def _unrecorded(result: Any, call: NumpyCall) -> Any:
+def _unrecorded(result: object, call: NumpyCall) -> object:
     """The results of a call that is not recorded, as arrays without gradients."""
     leaves, spec = flatten(result)
     return unflatten(spec, [_without_gradient(leaf, k, call) for k, leaf in enumerate(leaves)])
 
 
-def _without_gradient(leaf: Any, k: int, call: NumpyCall) -> Any:
+def _without_gradient(leaf: Any, k: int, call: NumpyCall) -> object:
     if not isinstance(leaf, (np.ndarray, np.generic)):
         return leaf
     for x, value in zip(call.operands, call.values, strict=True):
@@ -210,7 +213,7 @@ def _without_gradient(leaf: Any, k: int, call: NumpyCall) -> Any:
 
 
 def record_one(
-    what: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    what: Callable[..., Any], name: str, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> Any:
     """As `record`, by a shorter way where the first argument is the only array."""
     x: Any = args[0] if args else None
@@ -224,8 +227,8 @@ def record_one(
             return record(what, name, args, kwargs)
         short = static_key(key, args[1]) if len(args) == 2 and not kwargs else None
         if short is None:
-            parts: list[Any] = [what, x.kind]
-            operands: list[Any] = []
+            parts: list[object] = [what, x.kind]
+            operands: list[object] = []
             enter_argument(args[1:], parts, operands)
             if kwargs:
                 enter_argument(kwargs, parts, operands)
@@ -240,7 +243,7 @@ def record_one(
         if out is not None:
             return out
     out = record(what, name, args, kwargs)
-    if out.__class__ is RecordedArray and key not in calls:
+    if isinstance(out, RecordedArray) and key not in calls:
         call_recipe = _recipe_of(out)
         if call_recipe is not None:
             _learn(calls, key, direct_call(call_recipe, out.kind, what))
@@ -249,7 +252,7 @@ def record_one(
     return out
 
 
-def static_key(prefix: tuple[Any, ...], x: Any) -> tuple[Any, ...] | None:
+def static_key(prefix: tuple[object, ...], x: Any) -> tuple[object, ...] | None:
     """`known` and one argument more: an integer, or a slice of integers; None for any other."""
     if x.__class__ is int:
         return (*prefix, int, x)
@@ -279,7 +282,7 @@ def _never_recorded(calls: object, kinds: Sequence[ArrayKind], out: RecordedArra
     return out.kind.type.dtype.kind not in "fc" or not any(k.requires_grad for k in kinds)
 
 
-def _learn(calls: dict[object, Callable[..., Any]], key: object, call: Callable[..., Any]) -> None:
+def _learn(calls: ShortWays, key: object, call: Callable[..., object]) -> None:
     """Keep the short way of a call, if the modes that were on have short ways."""
     if calls is NO_CALLS or anomaly_watch.watching():
         return
@@ -308,7 +311,7 @@ def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:
     operands = [x for x, k in zip(inputs, key[1:], strict=True) if k.__class__ is ArrayKind]
     kinds: list[Any] = [k for k in key if k.__class__ is ArrayKind]
 
-    def rebuild(operand_values: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def rebuild(operand_values: Sequence[object]) -> tuple[tuple[object, ...], dict[str, object]]:
         remaining = iter(operand_values)
         some = [
             x if k.__class__ is tuple else next(remaining)
@@ -319,7 +322,7 @@ def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:
     values = [x.value if x.__class__ is RecordedArray else x for x in operands]
     out = recorded_call(ufunc, ufunc.__name__, key, operands, kinds, values, rebuild)
     calls = state.calls
-    if out.__class__ is RecordedArray and key not in calls:
+    if isinstance(out, RecordedArray) and key not in calls:
         sorts = [*map(_sort, inputs, key[1:])]
         call_recipe = _recipe_of(out)
         if call_recipe is not None:
@@ -330,7 +333,7 @@ def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:
     return out
 
 
-def _sort(x: Any, key: object) -> str:
+def _sort(x: object, key: object) -> str:
     """The sort of an input, for `direct_call`."""
     if key.__class__ is tuple:
         return STATIC

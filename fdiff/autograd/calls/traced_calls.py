@@ -35,8 +35,8 @@ class TracedCall(NamedTuple):
     """
 
     tape: CallTape
-    operands: list[Any]
-    leaves: list[Any]
+    operands: list[object]
+    leaves: list[object]
 
 
 def traced_call(
@@ -51,9 +51,9 @@ def traced_call(
 
     `title` is the call in messages. With `watches`, functions in it are watched from the start.
     """
-    leaves: list[Any] = []
+    leaves: list[object] = []
 
-    def noting_leaves(*args: Any, **kwargs: Any) -> object:
+    def noting_leaves(*args: object, **kwargs: object) -> object:
         out = call(*args, **kwargs)
         leaves[:] = flatten(out)[0]
         return out
@@ -87,7 +87,7 @@ def node_of_call(traced: TracedCall, name: str, *, ruled: bool = False) -> Any:
     return state.dual.without_graph(result) if pushes else result
 
 
-def _values(tape: CallTape, values: list[Any], leaves: list[Any]) -> list[Any]:
+def _values(tape: CallTape, values: list[Any], leaves: list[object]) -> list[object]:
     """The numbers of the results, computed by the tape of the call."""
     noted.hint = False
     with noting():
@@ -108,7 +108,7 @@ def _value(x: Any) -> Any:
     return x.value if x.__class__ is RecordedArray else x
 
 
-def _read(run: Any, value: RecordedArray, where: Any) -> Any:
+def _read(run: object, value: RecordedArray, where: object) -> Any:
     """The value that a private copy reads in place of a recorded array."""
     trace = stack.traces[0] if stack.traces else None
     proxy, node = rule_by_question(value)(run, value, where)

@@ -22,8 +22,8 @@ from ..saved_tensors_hooks import saved_tensors_hooks
 
 
 def call_recorded(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
     """``function(*args, **kwargs)``, recorded without keeping what it saves on the way."""
     again = _Recomputation(function, args, kwargs)
     with saved_tensors_hooks(again.pack, again.unpack):
@@ -38,7 +38,7 @@ class _Recomputation:
     """
 
     def __init__(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
     ) -> None:
         self.function = function
         leaves, self.spec = flatten((args, kwargs))
@@ -47,9 +47,9 @@ class _Recomputation:
         self.counts = [(x.version, x.version.stores()) for x in arrays]
         self.line = user_line(2)
         self.random = np.random.get_state()
-        self.types: list[Any] = []
+        self.types: list[object] = []
         self.digests: list[Digest] = []
-        self.values: list[Any] = []
+        self.values: list[object] = []
 
     def pack(self, array: RecordedArray) -> int:
         """The number of a saved value, in place of the value."""
@@ -57,14 +57,14 @@ class _Recomputation:
         self.digests.append(Digest.of(array.value))
         return len(self.types) - 1
 
-    def unpack(self, number: int) -> Any:
+    def unpack(self, number: int) -> object:
         """A saved value, for which the function is called again where it has to be."""
         if number >= len(self.values) or self.values[number] is None:
             self.values = self._run()
         value, self.values[number] = self.values[number], None
         return value
 
-    def _run(self) -> list[Any]:
+    def _run(self) -> list[object]:
         """Run the function again for the arrays that it saves, until the last of them is there.
 
         A gradient that the function takes itself asks for it while the function runs.
@@ -72,7 +72,7 @@ class _Recomputation:
         for version, count in self.counts:
             if version.stores() != count:
                 raise modified("checkpoint", self.line, version, count)
-        saved: list[Any] = []
+        saved: list[RecordedArray] = []
 
         def pack(array: RecordedArray) -> RecordedArray:
             saved.append(array)
@@ -118,7 +118,7 @@ class Digest(NamedTuple):
     rounding: float
 
     @classmethod
-    def of(cls, value: Any) -> Digest:
+    def of(cls, value: np.ndarray) -> Digest:
         """The digest of an array: one pass over its memory."""
         dtype = np.asarray(value).dtype
         flat = np.asarray(value, np.result_type(dtype, np.float64)).reshape(-1)

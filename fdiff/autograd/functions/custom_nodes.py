@@ -18,10 +18,10 @@ def custom_node(
     name: str,
     inputs: Sequence[Any],
     outputs: Sequence[np.ndarray],
-    backward: Callable[..., Any],
+    backward: Callable[..., object],
     *,
     materialize: bool = True,
-    jvp: Callable[..., Any] | None = None,
+    jvp: Callable[..., object] | None = None,
 ) -> tuple[RecordedArray, ...]:
     """`outputs` as results of a node, whose rule is ``backward(*grad_outputs)``.
 

@@ -8,7 +8,6 @@ outside: each call is traced anew, and no tape is reused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -25,15 +24,15 @@ from ..thread_state import state
 
 
 def call_recorded(
-    function: CustomFunction[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+    function: CustomFunction[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
     """``function(*args, **kwargs)`` outside of a trace; recorded where a gradient is required."""
     leaves, spec = flatten((args, kwargs))
     if not any(map(_moves, leaves)) or not (state.grad_enabled or state.pushes(leaves)):
         return _unrecorded(function, args, kwargs)
     places = [k for k, x in enumerate(leaves) if _is_array(x)]
 
-    def rebuild(values: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def rebuild(values: Sequence[object]) -> tuple[tuple[object, ...], dict[str, object]]:
         every = list(leaves)
         for k, x in zip(places, values, strict=True):
             every[k] = x
@@ -45,8 +44,8 @@ def call_recorded(
 
 
 def _unrecorded(
-    function: CustomFunction[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+    function: CustomFunction[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
     """The plain function; one that is not traced is given arrays of NumPy."""
     leaves, there = flatten((args, kwargs))[0], isinstance(function.fun, OpaqueCall)
     if not there or not any(isinstance(x, RecordedArray) for x in leaves):

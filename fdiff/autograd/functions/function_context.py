@@ -32,21 +32,21 @@ class FunctionCtx:
     needs_input_grad: tuple[bool, ...] = ()
 
     def __init__(self) -> None:
-        self._saved: tuple[Any, ...] = ()
+        self._saved: tuple[object, ...] = ()
         self._saved_forward: tuple[Any, ...] | None = None
         self._restore: Callable[[], tuple[Any, ...]] | None = None
-        self._dirty: tuple[Any, ...] = ()
-        self._flat: tuple[Any, ...] = ()
+        self._dirty: tuple[object, ...] = ()
+        self._flat: tuple[object, ...] = ()
         self._materialize = True
 
-    def save_for_backward(self, *tensors: Any) -> None:
+    def save_for_backward(self, *tensors: object) -> None:
         """Keep arrays, inputs or outputs as a rule, for ``backward``; None may be among them.
 
         A store into one of them before it is used is noticed.
         """
         self._saved = tensors
 
-    def save_for_forward(self, *tensors: Any) -> None:
+    def save_for_forward(self, *tensors: object) -> None:
         """Keep arrays for ``jvp``, which else has the arrays of `save_for_backward`."""
         self._saved_forward = tensors
 
@@ -78,11 +78,11 @@ class FunctionCtx:
         warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
         return self.saved_tensors
 
-    def mark_dirty(self, *args: Any) -> None:
+    def mark_dirty(self, *args: object) -> None:
         """Tell which arguments ``forward`` has stored into; it must return them."""
         self._dirty = args
 
-    def mark_non_differentiable(self, *args: Any) -> None:
+    def mark_non_differentiable(self, *args: object) -> None:
         """Tell which outputs have no derivative."""
         self._flat = args
 
@@ -118,14 +118,14 @@ def for_arrays(rule: UserRule, places: Sequence[int], count: int) -> UserRule:
     if len(places) == count:
         return rule
 
-    def backward(ctx: FunctionCtx, *bars: Any) -> Any:
+    def backward(ctx: FunctionCtx, *bars: object) -> Any:
         cotangents: list[Any] = [None] * count
         for k, bar in zip(places, bars, strict=True):
             cotangents[k] = bar
         assert rule.pullback is not None, "there is one"
         return rule.pullback(ctx, *cotangents)
 
-    def push(ctx: FunctionCtx, *dots: Any) -> Any:
+    def push(ctx: FunctionCtx, *dots: object) -> Any:
         assert rule.pushforward is not None, "there is one"
         tangents = rule.pushforward(ctx, *dots)
         return tuple([tangents[k] for k in places]) if isinstance(tangents, tuple) else tangents
@@ -134,7 +134,7 @@ def for_arrays(rule: UserRule, places: Sequence[int], count: int) -> UserRule:
 
 
 def positional(
-    rule: UserRule, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    rule: UserRule, name: str, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[Any, ...]:
     """All arguments of ``apply`` by position, with what `forward` defaults to for ``setup``.
 
@@ -156,7 +156,7 @@ def positional(
     return bound.args[len(lead) :]
 
 
-def run_forward(rule: UserRule, ctx: FunctionCtx, args: Sequence[Any]) -> Any:
+def run_forward(rule: UserRule, ctx: FunctionCtx, args: Sequence[object]) -> Any:
     """The output of the forward rule, with the context filled."""
     assert rule.forward is not None, "every class has one"
     if rule.setup is None:
@@ -166,7 +166,7 @@ def run_forward(rule: UserRule, ctx: FunctionCtx, args: Sequence[Any]) -> Any:
     return output
 
 
-def as_many(name: str, result: Any, count: int) -> list[Any]:
+def as_many(name: str, result: object, count: int) -> list[Any]:
     """As many gradients as there are arguments; more are None, as in torch."""
     gradients = list(result) if isinstance(result, tuple) else [result]
     if len(gradients) > count and all(g is None for g in gradients[count:]):

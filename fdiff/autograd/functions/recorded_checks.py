@@ -33,7 +33,7 @@ class _WithoutCotangent(Function):
         return args[0].copy()
 
     @staticmethod
-    def backward(ctx: object, *grad_outputs: Any) -> None:  # noqa: ARG004 - likewise
+    def backward(ctx: object, *grad_outputs: object) -> None:  # noqa: ARG004 - likewise
         return None
 
 

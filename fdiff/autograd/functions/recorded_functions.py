@@ -50,7 +50,7 @@ def apply_recorded(rule: UserRule, name: str, args: tuple[Any, ...]) -> Any:
         raise failure(InputError, f"{name}.apply", fact, "Make arrays by numpy.asarray.")
     outs = [every[k] for k in places]
     _check_marks(ctx)
-    marked = [x.version for x in ctx._dirty if x.__class__ is RecordedArray]
+    marked = [x.version for x in ctx._dirty if isinstance(x, RecordedArray)]
     for a, need, count in zip(args, needs, stores, strict=True):
         if need and a.version.stores() != count and a.version not in marked:
             raise unmarked(name)
@@ -61,7 +61,7 @@ def apply_recorded(rule: UserRule, name: str, args: tuple[Any, ...]) -> Any:
         fact = "an argument that has a tangent is marked as dirty, where gradients are off."
         raise failure(UnsupportedError, "mark_dirty", fact, "Return a new array.")
     results = list(_entered(for_arrays(rule, places, len(every)), name, ctx, args, outs, values))
-    for x in [x for x in ctx._dirty if x.__class__ is RecordedArray]:
+    for x in [x for x in ctx._dirty if isinstance(x, RecordedArray)]:
         place = next(k for k, o in enumerate(outs) if o is x)
         if records:
             rebase(x, results[place], user_line(2))
@@ -78,7 +78,7 @@ def apply_recorded(rule: UserRule, name: str, args: tuple[Any, ...]) -> Any:
 _ARRAYS = (np.ndarray, np.generic, RecordedArray)
 
 
-def _type_of(arg: Any) -> ArrayType | None:
+def _type_of(arg: object) -> ArrayType | None:
     """The type of an argument that may be given a gradient: an array or a float."""
     if isinstance(arg, RecordedArray):
         return arg.kind.type
@@ -91,10 +91,10 @@ def _entered(
     rule: UserRule,
     name: str,
     ctx: FunctionCtx,
-    args: tuple[Any, ...],
+    args: tuple[object, ...],
     outs: list[Any],
-    values: list[Any],
-) -> Sequence[Any]:
+    values: list[np.ndarray],
+) -> Sequence[RecordedArray]:
     """The results as outputs of a node, which has the saved arrays."""
     flat = [any(o is x for x in ctx._flat) or o.dtype.kind not in "fc" for o in outs]
     backward, push = _node_rules(rule, name, ctx, args, flat)
@@ -109,7 +109,7 @@ def _entered(
         ctx._saved_forward = tuple([last.get(id(x), x) for x in ctx._saved_forward])
     line = user_line(2)
     for x in ctx._dirty:
-        if x.__class__ is RecordedArray:
+        if isinstance(x, RecordedArray):
             x.version.bump(line)
     _share_memory(name, results, outs, args, ctx._dirty)
     node: Any = next((m.edge[0] for m in results if m.edge is not None), None)
@@ -123,8 +123,8 @@ def _entered(
 
 
 def _node_rules(
-    rule: UserRule, name: str, ctx: FunctionCtx, args: tuple[Any, ...], flat: list[bool]
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    rule: UserRule, name: str, ctx: FunctionCtx, args: tuple[object, ...], flat: list[bool]
+) -> tuple[Callable[..., object], Callable[..., object]]:
     """The rules of the node for both modes.
 
     They do not hold the arguments: a leaf among them may have a ``grad`` that came through the
@@ -133,7 +133,7 @@ def _node_rules(
     types = [*map(_type_of, args)]
     moving = [isinstance(a, _ARRAYS) and a.dtype.kind in "fc" for a in args]
 
-    def backward(*bars: Any) -> tuple[Any, ...]:
+    def backward(*bars: object) -> tuple[object, ...]:
         assert rule.pullback is not None, "every class has one"
         result = as_many(name, rule.pullback(ctx, *bars), len(types))
         _check_places(name, result, types)
@@ -146,7 +146,7 @@ def _node_rules(
             ]
         )
 
-    def push(*dots: Any) -> Any:
+    def push(*dots: object) -> object:
         if rule.pushforward is None:
             raise failure(
                 UnsupportedError,
@@ -178,10 +178,10 @@ def _zeros(type_: Any) -> np.ndarray:
 
 def _share_memory(
     name: str,
-    results: Sequence[Any],
+    results: Sequence[RecordedArray],
     outs: list[Any],
     args: tuple[Any, ...],
-    dirty: tuple[Any, ...],
+    dirty: tuple[object, ...],
 ) -> None:
     """Let results that look at memory of arguments, or of each other, count its stores together.
 
@@ -212,7 +212,7 @@ def _same_memory(array: Any, other: Any) -> bool:
     )
 
 
-def _check_places(name: str, gradients: list[Any], types: list[ArrayType | None]) -> None:
+def _check_places(name: str, gradients: list[object], types: list[ArrayType | None]) -> None:
     """Refuse a gradient for an argument that is no array."""
     for k, (g, type_) in enumerate(zip(gradients, types, strict=True), 1):
         if g is not None and type_ is None:
@@ -222,7 +222,9 @@ def _check_places(name: str, gradients: list[Any], types: list[ArrayType | None]
             )
 
 
-def _keep(ctx: FunctionCtx, node: CustomNode, outs: list[Any], results: Sequence[Any]) -> None:
+def _keep(
+    ctx: FunctionCtx, node: CustomNode, outs: list[Any], results: Sequence[RecordedArray]
+) -> None:
     """Give the saved arrays to the node, which checks and frees them; plain ones as copies."""
     saved: list[Any] = []
     for x in ctx._saved:
@@ -239,7 +241,7 @@ def _keep(ctx: FunctionCtx, node: CustomNode, outs: list[Any], results: Sequence
     arrays = [a for a in saved if a is not None]
     node.saved = tuple([a.value for a in arrays])
     node.counts = tuple([(a.version, a.version.count) for a in arrays])
-    histories: list[Any] = [
+    histories: list[object] = [
         None if a is None else (a.kind, None if k is not None else a.edge_now(), a.version, k)
         for a, k in zip(saved, places, strict=True)
     ]
@@ -272,7 +274,7 @@ def _gone(kind: ArrayKind, output: int) -> CustomNode:
     return node
 
 
-def _refused(*_: Any) -> None:
+def _refused(*_: object) -> None:
     raise RuntimeError(FREED)
 
 

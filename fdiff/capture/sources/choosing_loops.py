@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextvars import ContextVar
 from types import CodeType, FunctionType
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...foreign_errors import contextmanager
 from ...process.forking import late
@@ -16,7 +16,7 @@ class LoopDriver(Protocol):
 
     sources: dict[str, str]
 
-    def __call__(self, *args: Any) -> object: ...
+    def __call__(self, *args: object) -> object: ...
 
 
 # What loops ask first in the trace under way.

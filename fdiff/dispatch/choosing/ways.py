@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -154,7 +153,7 @@ class Ways:
             node = trace.lift(start, type_.dtype)
             state.append(TracedArray(trace, node, type_))
         state += [np.array(self._is_new_before(self.variables[k])) for k in self.loose]
-        index: Any = apply(iota, size=length)
+        index = apply(iota, size=length)
         results = apply_many(
             LOOP, np.asarray(length), *state, *self.inner.extra, index * rows.step + rows.start,
             body=self.tape, carries=len(state), length=length, reverse=False, rows=1,

@@ -102,7 +102,7 @@ class FastPath(_Search):
         self._latest: Builtin | None = None
         self._held = Held(HELD)
 
-    def attach(self, prepared: partial[Any], general: Builtin, split: Split) -> None:
+    def attach(self, prepared: partial[object], general: Builtin, split: Split) -> None:
         """Name the prepared function whose calls this shortens, and what it calls now."""
         self._prepared, self.general, self._split = prepared, general, split
         _every[id(self)] = self  # now: another thread may clear the caches at any moment

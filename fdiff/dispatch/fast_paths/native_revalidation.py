@@ -9,7 +9,7 @@ calls.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from gc import get_referents
 from types import CellType, FunctionType, MappingProxyType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -146,7 +146,7 @@ def _address(value: object) -> int:
     return 0 if value is MISSING else id(value)
 
 
-_NATIVE_READS: dict[object, Any] = {
+_NATIVE_READS: dict[object, Callable[..., Sequence[Lookup] | None]] = {
     revalidation.items: _item,
     revalidation.attributes: _attribute,
     revalidation.contents: _content,

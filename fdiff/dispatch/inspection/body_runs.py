@@ -79,7 +79,7 @@ def body_runs(node: Node, args: Arrays, begin: int = 0) -> Iterator[BodyCall]:
 
     `begin` counts the trips that are left out, whose last carries `args` holds.
     """
-    params: dict[str, Any] = dict(node.params)
+    params = dict(node.params)
     if node.primitive is LOOP:
         yield from _trips(args, begin, params)
     elif node.primitive is WHILE:

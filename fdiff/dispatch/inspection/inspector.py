@@ -21,7 +21,7 @@ from ..tiers.tiered_execution import runner
 from .body_runs import IsBad, has_bodies, is_long, suspects
 from .partial_loops import alone, laid_out
 
-Values = Sequence[Any]
+Values = Sequence[object]
 Watcher = Callable[["NodeRun"], object]
 
 

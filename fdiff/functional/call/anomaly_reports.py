@@ -76,7 +76,7 @@ def _where(anomaly: Anomaly) -> str:
     return entries_in_words(anomaly.value, anomaly.mask)
 
 
-def kind_of_values(value: Any, mask: np.ndarray) -> str:
+def kind_of_values(value: object, mask: np.ndarray) -> str:
     """Torch's word for what an array holds in the entries `mask`: nan, or inf."""
     array = np.asarray(value)
     bad = array[np.broadcast_to(mask, array.shape)]

@@ -20,7 +20,7 @@ from ...user_lines import cell_label, name_cell
 _SEEN = "fdiff_codes"  # of a pickler: codes of functions, by id, and whether they are sent whole
 
 
-def sending_pickler() -> Any:
+def sending_pickler() -> object:
     """The pickler of cloudpickle, or of joblib's copy of it, that is at work; or None."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

@@ -178,7 +178,7 @@ def plain_type(parameter: CParameter) -> Any:
     return ctypes.c_void_p if parameter.pointer else np.ctypeslib.as_ctypes_type(parameter.dtype)
 
 
-def checked_type(parameter: CParameter, *, write: bool) -> Any:
+def checked_type(parameter: CParameter, *, write: bool) -> object:
     """The type of ctypes of a parameter that takes arrays of one dtype and shape alone."""
     if not parameter.pointer:
         return plain_type(parameter)

@@ -4,7 +4,7 @@ call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from inspect import signature
 from typing import Any, NamedTuple, cast
 
@@ -143,7 +143,9 @@ def given_layout(target: CalledFunction, example: Example, *, any_tree: bool = F
     return CallLayout(call, arguments, tuple(kwargs), leaves, None, (), ())
 
 
-def _argument(leaf: object, ints: bool) -> Any:  # noqa: FBT001 - for each leaf
+def _argument(
+    leaf: object, ints: bool
+) -> kernels.ArrayArgument | kernels.NumberArgument | kernels.ValueArgument:
     if isinstance(leaf, np.ndarray):
         return kernels.ArrayArgument(leaf.dtype, leaf.ndim, leaf.dtype)
     if type(leaf) in STATIC:
@@ -152,7 +154,7 @@ def _argument(leaf: object, ints: bool) -> Any:  # noqa: FBT001 - for each leaf
     return kernels.NumberArgument(dtype, dtype, ints)
 
 
-def _tree(value: object, number: Any, call: str, *, any_tree: bool) -> object:
+def _tree(value: object, number: Iterator[int], call: str, *, any_tree: bool) -> Any:
     """An argument as a tree of numbers."""
     if value is None:
         return None

@@ -186,7 +186,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
 
 
 @public
-def switch(index: int, branches: Sequence[Callable[..., R]], *operands: Any) -> R:
+def switch(index: int, branches: Sequence[Callable[..., R]], *operands: object) -> R:
     """Call one of several functions: ``branches[index](*operands)``.
 
     Parameters

@@ -32,7 +32,7 @@ SCALAR = OutputLeaf(None, scalar=True)  # what has no axes is a scalar
 def scan(
     f: Callable[[C, Any], tuple[C, Any]],
     init: C,
-    xs: Any = None,
+    xs: object = None,
     length: int | None = None,
     reverse: bool = False,  # noqa: FBT001, FBT002 - the signature of ``lax.scan``
 ) -> tuple[C, Any]:

@@ -8,7 +8,7 @@ to trip is never visible to Python code.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn, cast
+from typing import NamedTuple, NoReturn, cast
 
 import fdiff.intact_numpy as np
 
@@ -290,6 +290,6 @@ def _merged(
 
 def as_kinds(leaves: Sequence[object], kinds: Sequence[OutputLeaf]) -> list[TracedArray]:
     """The first carries, in the dtypes of those that trips give."""
-    arrays: list[Any] = [*map(traced, leaves)]
+    arrays = [*map(traced, leaves)]
     pairs = zip(arrays, kinds, strict=True)
     return [traced(x.astype(cast("ArrayType", k.type).dtype)) for x, k in pairs]

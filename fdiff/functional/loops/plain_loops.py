@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, cast
+from typing import cast
 
 import fdiff.intact_numpy as np
 
@@ -62,7 +62,7 @@ class Rows:
 
 def plain_scan(
     body: LoopBody,
-    f: Callable[[Any, Any], object],
+    f: Callable[[object, object], object],
     init: object,
     rows: Rows,
     *,
@@ -136,7 +136,11 @@ def _within_trip(body: LoopBody, trip: int) -> Generator[None]:
 
 
 def plain_while(
-    body: LoopBody, cond: Any, function: Any, init: object, limit: int | None
+    body: LoopBody,
+    cond: Callable[..., object],
+    function: Callable[..., object],
+    init: object,
+    limit: int | None,
 ) -> object:
     """A loop with a condition in plain Python."""
     leaves, spec = body.leaves(init, "init")

@@ -86,7 +86,7 @@ def _inputs(traced: Traced) -> list[int]:
     return [traced.tape.inputs[k] for k in traced.wrt]
 
 
-def _tangents(traced: Traced, arrays: Arrays) -> dict[int, Any]:
+def _tangents(traced: Traced, arrays: Arrays) -> dict[int, object]:
     """The vectors of a product: for the node of each differentiated input, its tangent."""
     vectors = arrays[len(traced.tape.inputs) :]
     return dict(zip(_inputs(traced), vectors, strict=True))

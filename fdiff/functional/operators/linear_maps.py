@@ -79,7 +79,7 @@ class LinearMap:
 
 
 @public
-def linearize(f: Callable[..., R], *primals: Any) -> tuple[R, Callable[..., R]]:
+def linearize(f: Callable[..., R], *primals: object) -> tuple[R, Callable[..., R]]:
     """Value of `f` at a point, and the derivative there as a function of the tangents.
 
     Parameters

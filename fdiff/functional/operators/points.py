@@ -91,7 +91,7 @@ def _floating(arg: object, program: Program, f: Function) -> object:
     return unflatten(spec, [_as_float(x, program, f) if _of_integers(x) else x for x in leaves])
 
 
-def _of_integers(leaf: Any) -> bool:
+def _of_integers(leaf: object) -> bool:
     """Whether a leaf is an int, Python's or NumPy's, or an array of ints on this machine."""
     if isinstance(leaf, _INTEGERS):
         return leaf.dtype.kind in "iu"

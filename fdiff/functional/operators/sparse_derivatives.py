@@ -205,7 +205,7 @@ def _hessian_operator(
 
 
 def part_of(
-    f: Function, *, derivative: Callable[..., Any], part: str, **settings: object
+    f: Function, *, derivative: Callable[..., object], part: str, **settings: object
 ) -> AnyPrepared:
     """A part of a prepared sparse function, made again in another process."""
     return getattr(derivative(f, **settings), part)

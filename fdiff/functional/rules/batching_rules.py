@@ -10,7 +10,7 @@ results of the rule are further mapped inputs of the tape.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...arraytype import ArrayType
 from ...dispatch.arguments import traceable
@@ -52,7 +52,7 @@ class BatchingRule:
     arrays.
     """
 
-    def __init__(self, rule: Callable[..., Any], call: RuledCall) -> None:
+    def __init__(self, rule: Callable[..., object], call: RuledCall) -> None:
         self.rule, self.call = rule, call
         self.results = RuleResults(call.function.call, rule, "batching rule")
 
@@ -98,7 +98,7 @@ class BatchingRule:
             fact = "reads a value from outside that was computed for one element."
             raise self.results.error(UnsupportedError, fact, "Pass it as an argument.") from None
 
-    def _pair(self, result: Any) -> tuple[Any, Any]:
+    def _pair(self, result: object) -> tuple[object, object]:
         if not isinstance(result, tuple):
             raise RuntimeError(f"{TWO_RESULTS}Got a {type(result)} instead")  # noqa: TRY004 - torch's
         if len(result) != 2:
@@ -106,7 +106,7 @@ class BatchingRule:
         return result
 
     def _checked(
-        self, out: Any, axis: int | None, type_: ArrayType, size: int
+        self, out: object, axis: int | None, type_: ArrayType, size: int
     ) -> tuple[TracedArray, bool]:
         """A result with the axis of the elements in front, and whether it has one."""
         x = traced(out)

@@ -30,11 +30,15 @@ from .ruled_call import RuledCall
 def checkpoint(function: Callable[P, R], /) -> Checkpointed[P, R]: ...
 @overload
 def checkpoint(
-    function: Callable[..., R], /, *args: Any, use_reentrant: bool | None = None, **kwargs: Any
+    function: Callable[..., R],
+    /,
+    *args: object,
+    use_reentrant: bool | None = None,
+    **kwargs: object,
 ) -> R: ...
 @public
 def checkpoint(
-    function: Function, /, *args: Any, use_reentrant: bool | None = None, **kwargs: Any
+    function: Function, /, *args: object, use_reentrant: bool | None = None, **kwargs: object
 ) -> Any:
     """A function, or a call of it, that keeps no intermediate values for the backward pass.
 

@@ -139,7 +139,7 @@ class ReverseRule(RuleTracing):
     def _residuals(self, forward: TracedRule) -> list[ArgumentSpec]:
         """The specs by which the backward rule is traced on residuals, whose values it may ask."""
         tape, count = forward.recording.tape, len(forward.types)
-        values_of_residuals: list[Any] = []
+        values_of_residuals: list[object] = []
 
         def value(k: int) -> Callable[[], np.ndarray]:
             def look() -> np.ndarray:

@@ -49,7 +49,7 @@ _LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def check_primitive(
-    p: CustomFunction[..., Any], op: Primitive, samples: Sequence[tuple[Any, ...]]
+    p: CustomFunction[..., object], op: Primitive, samples: Sequence[tuple[object, ...]]
 ) -> None:
     """Raise unless the function, and its operation `op`, are right at all samples."""
     if not samples:

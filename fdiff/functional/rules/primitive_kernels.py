@@ -54,7 +54,7 @@ def _wrong_text(call: str, fact: str, way: str, line: Line) -> InputError:
     return InputError(message(call, fact, way, line))
 
 
-def _parsed(source: Any, call: str) -> tuple[ast.FunctionDef | ast.Lambda, str]:
+def _parsed(source: object, call: str) -> tuple[ast.FunctionDef | ast.Lambda, str]:
     """The function as a syntax tree, and the name of the file that its lines are of."""
     if not isinstance(source, str):
         return _function_of_code(source, call)
@@ -75,7 +75,7 @@ def _parsed(source: Any, call: str) -> tuple[ast.FunctionDef | ast.Lambda, str]:
     return function, _TEXT
 
 
-def _function_of_code(source: Any, call: str) -> tuple[ast.FunctionDef | ast.Lambda, str]:
+def _function_of_code(source: object, call: str) -> tuple[ast.FunctionDef | ast.Lambda, str]:
     """The function whose code a Python function has, or what Numba compiled of one."""
     function = getattr(source, "py_func", source)
     code = getattr(function, "__code__", None)
@@ -93,7 +93,7 @@ def _function_of_code(source: Any, call: str) -> tuple[ast.FunctionDef | ast.Lam
     return max(around, key=lambda n: (n.lineno, n.col_offset)), code.co_filename
 
 
-def _encloses(node: Any, mark: tuple[Any, ...]) -> bool:
+def _encloses(node: Any, mark: tuple[object, ...]) -> bool:
     """Whether a piece of source lies in a function."""
     line, end_line, column, end_column = mark
     begin, end = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)

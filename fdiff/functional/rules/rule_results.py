@@ -107,7 +107,7 @@ class RuleResults:
             fact = f"gave {words} for {of} that is no array: {_described(derivative)}."
             raise self.error(InputError, fact, "Give an array, or None where there is none.")
         type_ = traced(resolve(leaf)).type
-        value: Any = traced(derivative)
+        value = traced(derivative)
         if value.shape != type_.shape:
             fact = f"gave {words} of shape {value.shape} for {of}, whose shape is {type_.shape}."
             raise self.error(VectorError, fact, "Sum over axes that were broadcast.")

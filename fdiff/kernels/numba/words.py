@@ -59,7 +59,7 @@ def _spelling(kind: object, letter: str, of: NumbaTypes) -> str | None:
     return of.spelling(kind)
 
 
-def _accepted(kind: Any, spelling: str, of: NumbaTypes) -> Any:
+def _accepted(kind: object, spelling: str, of: NumbaTypes) -> object:
     """The type that the signature has for an argument."""
     return kind if spelling.isdigit() or spelling[0] == "'" else of.of(spelling)
 
@@ -68,7 +68,7 @@ def _lowering(formula: Formula, spellings: list[str]) -> Lowering:
     """The code of a call of a word for arguments of these types."""
 
     def lowering(
-        context: Any, code: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]
+        context: Any, code: ir.IRBuilder, signature: object, args: tuple[ir.Value, ...]
     ) -> Any:
         result = formula(code, list(map(_argument, spellings, args)))
         return result.value if result.type else context.get_dummy_value()

@@ -74,12 +74,12 @@ def runner_of(body: Tape) -> BodyRunner:
     return BodyRunner(body)
 
 
-def body_rules(op: str) -> list[Callable[..., Any]]:
+def body_rules(op: str) -> list[Callable[..., object]]:
     """JVP, VJP and batching rule of an op with bodies; a higher floor has those that apply transforms to bodies."""
     return [partial(_run_rule, op, k) for k in range(3)]
 
 
-def _run_rule(op: str, k: int, *args: Any, **params: Any) -> Any:
+def _run_rule(op: str, k: int, *args: object, **params: object) -> object:
     if op not in BODY_RULES:
         hooks.enter_body_rules()  # which imports them: most programs have no loops
     return BODY_RULES[op][k](*args, **params)
@@ -125,8 +125,8 @@ def _swinging(carries: int, *, reverse: bool) -> LateParams:
         pair, number = ArrayType((2,), F8), ArrayType((), F8)
         with Trace("loop", lines=False) as trace:
             state: list[Any] = [trace.input(t) for t in (pair, number)[:carries]]
-            weights: Any = trace.input(pair)
-            force: Any = trace.input(number)
+            weights: object = trace.input(pair)
+            force: object = trace.input(number)
             x: Any = state[0] if state else weights * force
             new = [x + 0.3 * weights * np.sin(force * x)]
             new += [s + np.sum(x * x) for s in state[1:]]

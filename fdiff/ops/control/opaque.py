@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -22,7 +21,7 @@ TypeRule = Callable[..., ArrayType]
 
 def opaque(
     name: str,
-    function: Callable[..., Any],
+    function: Callable[..., object],
     type_of: TypeRule,
     *,
     entrywise: bool,

@@ -7,8 +7,6 @@ values again.
 
 from __future__ import annotations
 
-from typing import Any
-
 import fdiff.intact_numpy as np
 
 from ...arraytype import F8, INT, ArrayType
@@ -32,7 +30,7 @@ def _infer(index: ArrayType, *types: ArrayType, branches: Branches) -> tuple[Arr
     return outs
 
 
-def _evaluate(index: object, *args: Any, branches: Branches) -> object:
+def _evaluate(index: object, *args: np.ndarray, branches: Branches) -> object:
     branch = branches[min(max(int(index), 0), len(branches) - 1)]
     outs = runner_of(branch)(*args)
     results = [np.array(x, t.dtype) for x, t in zip(outs, branch.output_types, strict=True)]
@@ -43,7 +41,7 @@ def _ways() -> LateParams:
     """Three smooth functions of two entries and a number, one of which leaves an argument out."""
 
     def make() -> dict[str, object]:
-        functions: list[Any] = [
+        functions = [
             lambda x, y: (np.sin(x) * y, x[0] * y),
             lambda x, y: (x * x, x[1] + y * y),
             lambda x, y: (np.exp(x), np.sum(x)),

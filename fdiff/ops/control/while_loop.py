@@ -40,7 +40,7 @@ def _infer(
     return (*types[:carries], ArrayType((), INT))
 
 
-def _evaluate(*args: Any, body: Tape, carries: int, cond: Tape, limit: int) -> object:
+def _evaluate(*args: object, body: Tape, carries: int, cond: Tape, limit: int) -> object:
     state, invariants = [*args[:carries]], args[carries:]
     run, holds, trips = runner_of(body), runner_of(cond), 0
     while holds(*state, *invariants)[0]:
@@ -100,13 +100,13 @@ def _infer_sized(*types: ArrayType, tape: Tape, budget: int | None = None) -> tu
     return tape.output_types
 
 
-def _evaluate_sized(*args: Any, tape: Tape, budget: int | None = None) -> object:
+def _evaluate_sized(*args: object, tape: Tape, budget: int | None = None) -> object:
     outs = runner_of(sized_tape(*args, tape=tape, budget=budget))(*args)
     results = [np.array(x) for x in outs]
     return tuple(results) if len(results) > 1 else results[0]
 
 
-def sized_tape(trips: Any, *_: Any, tape: Tape, budget: int | None = None) -> Tape:
+def sized_tape(trips: Any, *_: object, tape: Tape, budget: int | None = None) -> Tape:
     """The tape with loops that have rows for `trips` trips, within a budget of bytes."""
     most = int(np.max(trips, initial=0))
     return _within(of_length(tape, max(FEWEST, 1 << (most - 1).bit_length())), budget)

@@ -60,7 +60,7 @@ def _loop(real: Any, arrays: Sequence[TracedArray]) -> list[np.dtype]:
     return []
 
 
-def _mapped(function: Callable[..., Any], arrays: Sequence[TracedArray], loops: Sequence[Shape]) -> Any:
+def _mapped(function: Callable[..., object], arrays: Sequence[TracedArray], loops: Sequence[Shape]) -> Any:
     """`function` for each place of the leading axes, of shapes `loops`, that arrays are broadcast in."""
     shape = broadcast(*loops)
     if not shape:

@@ -64,7 +64,7 @@ def select(condition: TracedArray, frame: FrameType) -> bool | None:
     return not arm.when
 
 
-def _run(arm: Arm, frame: FrameType) -> tuple[Any, Any, Any]:
+def _run(arm: Arm, frame: FrameType) -> tuple[Any, Any, object]:
     """Evaluate the steps of a branch: the array, the key and the value that it stores."""
     local, stack = frame.f_locals, list[Any]()
     for name, detail in arm.steps:
@@ -100,7 +100,7 @@ def _kind(array: Any) -> str:
     return getattr(array, "handle", array).dtype.kind
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> Any:
     """A real number, traced or not."""
     if isinstance(value, TracedArray):
         if not (value.scalar or value.weak) or value.dtype.kind != "f":

@@ -35,7 +35,7 @@ CLOSE = 1e-2  # how far a result that is told to have converged may be from the 
 # --- the exact solution ---------------------------------------------------------------------------
 
 
-def _exact(*args: np.ndarray, name: str, site: CallSite, **params: Any) -> np.ndarray:
+def _exact(*args: np.ndarray, name: str, site: CallSite, **params: object) -> np.ndarray:
     *system, x, info = args
     try:
         solution = solve.rules.evaluate(*system, **params, **AS_SPLU)
@@ -48,7 +48,7 @@ def _exact(*args: np.ndarray, name: str, site: CallSite, **params: Any) -> np.nd
     return solution
 
 
-def _exact_type(*types: ArrayType, **params: Any) -> tuple[ArrayType, ...]:
+def _exact_type(*types: ArrayType, **params: object) -> tuple[ArrayType, ...]:
     return product_type(*types[:5], **params)
 
 
@@ -65,13 +65,13 @@ def _exact_vjp(bars: Bars, args: Args, outs: Args, *, name: str, site: CallSite,
 # --- the iterations ---------------------------------------------------------------------------------
 
 
-def _iterations_type(*types: ArrayType, **params: Any) -> tuple[ArrayType, ...]:
+def _iterations_type(*types: ArrayType, **params: object) -> tuple[ArrayType, ...]:
     return *_exact_type(*types, **params), ArrayType((), INT)
 
 
 def _iterations(
-    *args: np.ndarray, shape: Shape, transposed: bool, name: str, options: tuple[tuple[str, Any], ...],
-    preconditioner: Any, places: bool, **_: Any,
+    *args: np.ndarray, shape: Shape, transposed: bool, name: str, options: tuple[tuple[str, object], ...],
+    preconditioner: object, places: bool, **_: object,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """SciPy's run; a traced preconditioner is the four operands behind the start."""
     data, _, cols, starts, b, start, *others = args
@@ -103,11 +103,11 @@ def _vjp(bars: Bars, args: Args, outs: Args, **params: Any) -> list[object]:
     return _exact_vjp(bars[:1], args, (_at_solution(args, outs, **params),), **system)
 
 
-def _unrolled(args: Args, mapped: Sequence[bool], size: int, **params: Any) -> list[object]:
+def _unrolled(args: Args, mapped: Sequence[bool], size: int, **params: object) -> list[object]:
     return batch_by_unrolling(iterations, args, mapped, size, **params)
 
 
-def _unrolled_exact(args: Args, mapped: Sequence[bool], size: int, **params: Any) -> list[object]:
+def _unrolled_exact(args: Args, mapped: Sequence[bool], size: int, **params: object) -> list[object]:
     return batch_by_unrolling(exact, args, mapped, size, **params)
 
 

@@ -160,7 +160,7 @@ def _infer(*types: ArrayType, call: SolverCall, rows: int, wrt: tuple[int, ...])
     return (ArrayType((rows, directions, n), F8),)
 
 
-def _arguments(args: Sequence[Any], call: SolverCall, join: Callable[[Any, Any], Any]) -> list[Any]:
+def _arguments(args: Sequence[object], call: SolverCall, join: Callable[[object, object], object]) -> list[object]:
     """The arguments of the wider call: the first state with its sensitivities behind it."""
     starts, place = len(_names(call)), call.starts.index("y0")
     extras = len(call.bodies[0].tape.input_types) - 2
@@ -206,13 +206,13 @@ def _as_solution(call: SolverCall, rows: int, wrt: tuple[int, ...], types: tuple
     return constant_body(results, types, [])
 
 
-def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, **params: Any) -> list[object]:
+def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, **params: object) -> list[object]:
     moving = [k for k, dot in enumerate(dots) if dot is not ZERO]
     pushforward = _as_solution(types=tuple([x.type for x in args]), **params).pushforward(moving)
     return [*pushforward.spliced([*args, *(dots[k] for k in moving)], [])]
 
 
-def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, needed: Sequence[bool], **params: Any) -> list[object]:
+def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, needed: Sequence[bool], **params: object) -> list[object]:
     if bars[0] is ZERO:
         return [ZERO] * len(args)
     wrt = [k for k, (x, need) in enumerate(zip(args, needed, strict=True)) if need and x.type.floating]

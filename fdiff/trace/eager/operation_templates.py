@@ -101,7 +101,9 @@ def of_entry(
     return _record(trace, whole, [x.node], lambda: getitem(x, key))
 
 
-def _record(trace: EagerRecorder, key: object, ids: list[int], call: Callable[[], Any]) -> object:
+def _record(
+    trace: EagerRecorder, key: object, ids: list[int], call: Callable[[], object]
+) -> object:
     """Call a handler; the first time keep what it entered, if that depends on types alone."""
     if key in _templates:
         return call()

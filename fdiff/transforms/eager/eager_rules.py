@@ -37,7 +37,7 @@ def pull_function(op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | No
     for k, place, mask in target_list:
         node, within = tape.nodes[outputs[place]], None
         if mask is None and node.primitive is unslice:
-            named: dict[str, Any] = dict(node.params)
+            named = dict(node.params)
             outputs[place] = node.args[0]
             sizes = tape.nodes[node.args[0]].type.shape
             within = slices(named["starts"], sizes, named["steps"])

@@ -166,7 +166,7 @@ class _IsomorphicParts:
             nodes = [self.nodes[n.args[0]] for n in nodes]
         if any(n.primitive is not slice_ for n in nodes):
             return None
-        params: list[dict[str, Any]] = [dict(n.params) for n in nodes]
+        params = [dict(n.params) for n in nodes]
         starts, sizes, steps = params[0]["starts"], params[0]["sizes"], params[0]["steps"]
         if any(
             n.args != nodes[0].args or t["sizes"] != sizes or t["steps"] != steps

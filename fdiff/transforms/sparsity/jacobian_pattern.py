@@ -136,5 +136,5 @@ def _moved(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) 
 def _summed(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
     (bits,) = args
     assert bits is not None
-    axes: Any = dict(node.params)["axes"]
+    axes = dict(node.params)["axes"]
     return np.bitwise_or.reduce(bits, axis=tuple(axes)) if axes else bits

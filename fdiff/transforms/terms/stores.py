@@ -36,7 +36,7 @@ class Run(NamedTuple):
         return Run(low, high, self.first + (low - self.low) * self.step, self.step)
 
 
-def stored_pieces(data: Any, pieces: Sequence[tuple[Any, np.ndarray]]) -> Any:
+def stored_pieces(data: Any, pieces: Sequence[tuple[Any, np.ndarray]]) -> object:
     """`data` with the values of each piece in its slots, which all differ."""
     runs: list[Run | None] = [_longest_run(*piece) for piece in pieces]
     for group in _between_each_other(runs):

@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....foreign_errors import environment_value, not_foreign
 from ....process.forking import imported, no_fork
@@ -55,20 +55,20 @@ def numba_cuda() -> ModuleType:
 
 
 @lru_cache(maxsize=1)
-def cuda_core() -> Any:
+def cuda_core() -> ModuleType:
     """The module ``cuda.core``, with its parts that are not imported with it."""
     imported("cuda.core.utils")
     return imported("cuda.core")
 
 
 @lru_cache(maxsize=1)
-def cuda_driver() -> Any:
+def cuda_driver() -> ModuleType:
     """The functions of the driver's library, for what ``cuda.core`` leaves out."""
     return imported("cuda.bindings.driver")
 
 
 @lru_cache(maxsize=1)
-def cupy() -> Any:
+def cupy() -> ModuleType | None:
     """CuPy, for arrays, memory and libraries; None where it is not installed, and simulated."""
     if simulated() or not installed("cupy"):
         return None
@@ -76,7 +76,7 @@ def cupy() -> Any:
 
 
 @lru_cache(maxsize=1)
-def cupyx() -> Any:
+def cupyx() -> ModuleType:
     """CuPy's extensions, where its error states are."""
     return imported("cupyx")
 

@@ -51,7 +51,7 @@ def function_of(kernel: CudaKernel) -> Callable[..., None]:
     return space[kernel.name]
 
 
-def signature(kernel: CudaKernel) -> tuple[Any, ...]:
+def signature(kernel: CudaKernel) -> tuple[object, ...]:
     """The types of a kernel's parameters: pointers to entries, and numbers of 64 bits."""
     return tuple(
         _TYPES.of(f"{_STORED.get(p.dtype, p.dtype)}*" if p.address else p.dtype)

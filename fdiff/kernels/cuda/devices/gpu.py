@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ class Gpu:
         self._kernels: dict[CudaKernel, Any] = {}
 
     def _cupy_id(self) -> int:
+        assert self._cupy is not None
         return int(self._cupy.cuda.Device().id)
 
     def _make_current(self) -> None:
@@ -224,7 +226,11 @@ class _Graph:
     """
 
     def __init__(
-        self, driver: Any, done: Callable[[Any], None], stream: Any, launches: Callable[[], None]
+        self,
+        driver: ModuleType,
+        done: Callable[[Any], None],
+        stream: Any,
+        launches: Callable[[], None],
     ) -> None:
         self._driver, self._done = driver, done
         here = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
@@ -240,7 +246,7 @@ class _Graph:
         self._graph = instance[1]
 
     @staticmethod
-    def new_stream(driver: Any, done: Callable[[Any], None]) -> Any:
+    def new_stream(driver: ModuleType, done: Callable[[Any], None]) -> Any:
         """A stream that waits for no other one."""
         answer = driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
         done(answer)

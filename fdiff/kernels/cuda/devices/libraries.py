@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from math import prod
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from ..cuda_program import LibraryCall, Numbers, SortKeys, evaluate
 from . import adapter
 from .device import CudaDevice, Pointer, Prepared
 
-Routine = Callable[[Any, list[Any], list[int]], None]
+Routine = Callable[[ModuleType, list[Any], list[int]], None]  # CuPy, its arrays, and sizes
 Pointers = Callable[[str], Pointer]  # the memory of a name, as an argument
 _INSTALL = "Install CuPy, whose libraries do it: pip install cupy-cuda12x (or cupy-cuda13x)."
 
@@ -40,7 +42,7 @@ def lacking_library(step: LibraryCall | SortKeys, device: CudaDevice) -> DeviceE
     return DeviceError(message("device='cuda'", fact, _INSTALL))
 
 
-def _sorted(cupy: Any, keys: Pointer, number: int) -> Prepared:
+def _sorted(cupy: ModuleType, keys: Pointer, number: int) -> Prepared:
     """Integers sorted in place."""
 
     def run(addresses: Sequence[int]) -> None:
@@ -50,7 +52,7 @@ def _sorted(cupy: Any, keys: Pointer, number: int) -> Prepared:
 
 
 def _called(
-    cupy: Any, routine: Routine, call: Call, pointers: Pointers, numbers: Numbers
+    cupy: ModuleType, routine: Routine, call: Call, pointers: Pointers, numbers: Numbers
 ) -> Prepared:
     """A routine on the buffers of a call."""
     sizes = [evaluate(size, numbers) for size in call.sizes]
@@ -67,13 +69,13 @@ def _called(
     return run
 
 
-def _array(cupy: Any, address: int, number: int, dtype: np.dtype) -> Any:
+def _array(cupy: ModuleType, address: int, number: int, dtype: np.dtype) -> Any:
     """CuPy's array over memory that others keep alive."""
     memory = cupy.cuda.UnownedMemory(address, number * dtype.itemsize, None)
     return cupy.ndarray((number,), dtype, cupy.cuda.MemoryPointer(memory, 0))
 
 
-def _matmul(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
+def _matmul(cupy: ModuleType, flat: list[Any], sizes: list[int]) -> None:
     """A stack of products; either operand may be transposed, rows have strides."""
     stack, m, k, n, *steps, flip_a, flip_b = sizes
     step_a, lead_a, step_b, lead_b, step_c, lead_c = steps
@@ -84,7 +86,7 @@ def _matmul(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
 
 
 def _matrices(
-    cupy: Any, flat: Any, shape: tuple[int, int, int], step: int, lead: int, *, flipped: bool
+    cupy: ModuleType, flat: Any, shape: tuple[int, int, int], step: int, lead: int, *, flipped: bool
 ) -> Any:
     """A stack of matrices in flat memory; of a flipped one, `lead` is the stride of columns."""
     size = flat.dtype.itemsize
@@ -92,7 +94,7 @@ def _matrices(
     return cupy.lib.stride_tricks.as_strided(flat, shape, strides)
 
 
-def _solve(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
+def _solve(cupy: ModuleType, flat: list[Any], sizes: list[int]) -> None:
     a, b, x, *_ = flat
     stack, n, columns = sizes
     right = (stack, n, columns)
@@ -100,24 +102,24 @@ def _solve(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
         _first(x, right)[...] = cupy.linalg.solve(_first(a, (stack, n, n)), _first(b, right))
 
 
-def _inv(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
+def _inv(cupy: ModuleType, flat: list[Any], sizes: list[int]) -> None:
     stack, n = sizes
     with _checked():
         _first(flat[1], (stack, n, n))[...] = cupy.linalg.inv(_first(flat[0], (stack, n, n)))
 
 
-def _cholesky(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
+def _cholesky(cupy: ModuleType, flat: list[Any], sizes: list[int]) -> None:
     stack, n = sizes
     with _checked():
         _first(flat[1], (stack, n, n))[...] = cupy.linalg.cholesky(_first(flat[0], (stack, n, n)))
 
 
-def _det(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
+def _det(cupy: ModuleType, flat: list[Any], sizes: list[int]) -> None:
     stack, n = sizes
     _first(flat[1], (stack,))[...] = cupy.linalg.det(_first(flat[0], (stack, n, n)))
 
 
-def _slogdet(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
+def _slogdet(cupy: ModuleType, flat: list[Any], sizes: list[int]) -> None:
     stack, n = sizes
     results = cupy.linalg.slogdet(_first(flat[0], (stack, n, n)))
     for out, values in zip(flat[1:3], results, strict=True):
@@ -129,7 +131,7 @@ def _first(flat: Any, shape: tuple[int, ...]) -> Any:
     return flat[: prod(shape)].reshape(shape)
 
 
-def _checked() -> Any:
+def _checked() -> AbstractContextManager[object]:
     """CuPy reports singular matrices in this context, as `numpy.linalg` does."""
     return adapter.cupyx().errstate(linalg="raise")
 

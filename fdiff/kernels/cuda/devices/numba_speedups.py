@@ -57,7 +57,7 @@ def _find(lower: Any) -> None:
     lower._blk_local_varmap = {}
 
 
-def _remembering() -> Any:
+def _remembering() -> object:
     """Replace Numba's typing of calls by one that keeps the types of operators on scalars.
 
     They are kept for one kernel, and used in the thread that compiles it.
@@ -67,7 +67,7 @@ def _remembering() -> Any:
     ] = {}  # with the function, so that its id stays
     thread = threading.get_ident()
 
-    def call_type(function: Any, context: Any, args: tuple[Any, ...], kws: Any) -> Any:
+    def call_type(function: Any, context: Any, args: tuple[Any, ...], kws: Any) -> object:
         if kws or not _of_scalars(function, args) or threading.get_ident() != thread:
             return NUMBAS[_CALL_TYPE](function, context, args, kws)
         key = id(function), id(context), tuple(args)
@@ -78,7 +78,7 @@ def _remembering() -> Any:
     return call_type
 
 
-def _of_scalars(function: Any, args: tuple[Any, ...]) -> bool:
+def _of_scalars(function: Any, args: tuple[object, ...]) -> bool:
     """Whether a function is an operator of Python, of scalars, or of a pointer and a place."""
     operator = getattr(function.typing_key, "__module__", "") == "_operator"
     return operator and all(type(a) in _SCALARS for a in args)

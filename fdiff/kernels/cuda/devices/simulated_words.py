@@ -92,7 +92,7 @@ class _Home:
         self._name = name
         vars(self).update(words)
 
-    def replaced(self, **words: Callable[..., Any]) -> _Home:
+    def replaced(self, **words: Callable[..., object]) -> _Home:
         """Return the module of words with other functions for some of them."""
         return _Home(self._name, **{**vars(self), **words})
 
@@ -135,7 +135,7 @@ def _reference(word: Word, name: str) -> Callable[..., object]:
 
 
 @lru_cache(maxsize=256)
-def _text(name: str, family: str) -> Callable[..., Any] | None:
+def _text(name: str, family: str) -> Callable[..., object] | None:
     """The text of a word for a family of dtypes, which is Python; None if there is none."""
     for families, text in scalar.TEXTS.get(name, ()):
         if family in families:

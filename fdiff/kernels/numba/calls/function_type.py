@@ -102,11 +102,11 @@ class FunctionType(types.Callable, types.Opaque):
         every = [s for d in self.callee.compiled.values() for s in d.nopython_signatures]
         return every, True
 
-    def get_impl_key(self, sig: Any) -> Any:
+    def get_impl_key(self, sig: Any) -> object:
         """By what Numba finds the machine code of a call."""
         return self.callee.chosen[_key(sig)].get_overload(sig.args)
 
-    def _dispatcher(self, kinds: tuple[Any, ...], named: dict[str, Any], out: Any) -> Any:
+    def _dispatcher(self, kinds: tuple[object, ...], named: dict[str, object], out: object) -> Any:
         """The function that Numba compiles for such a call."""
         names = tuple(named)
 
@@ -140,7 +140,7 @@ register_model(FunctionType)(models.OpaqueModel)
 
 
 @unbox(FunctionType)
-def _unboxed(_: Any, __: Any, c: Any) -> NativeValue:
+def _unboxed(_: object, __: object, c: Any) -> NativeValue:
     """A function given as an argument: its type says everything."""
     return NativeValue(c.context.get_dummy_value())
 
@@ -165,7 +165,7 @@ def _fits(layout: CallLayout, tree: Tree, kind: Any) -> bool:
     return isinstance(kind, types.Boolean if argument.kind is bool else types.Integer)
 
 
-def _words(kind: Any) -> str:
+def _words(kind: object) -> str:
     """A type of Numba, as layouts spell theirs."""
     if isinstance(kind, types.BaseTuple):
         return f"({', '.join(map(_words, cast('Any', kind)))})"
@@ -180,7 +180,7 @@ def _words(kind: Any) -> str:
     return "bool" if isinstance(kind, types.Boolean) else str(kind)
 
 
-def _out_arrays(layout: CallLayout, out: Any, name: str) -> OutArrays:
+def _out_arrays(layout: CallLayout, out: object, name: str) -> OutArrays:
     """The arrays to write to, by the type of what is given as ``out``."""
     arrays = OutArrays({}, {})
 
@@ -210,7 +210,7 @@ def _out_arrays(layout: CallLayout, out: Any, name: str) -> OutArrays:
     return arrays
 
 
-def _plain(layout: CallLayout, kinds: Sequence[Any]) -> frozenset[int]:
+def _plain(layout: CallLayout, kinds: Sequence[object]) -> frozenset[int]:
     """The arguments that are arrays in C order by their types, and no part of a tuple."""
     pairs = zip(layout.arguments, kinds, strict=True)
     arrays = [(tree, kind) for tree, kind in pairs if isinstance(kind, types.Array)]
@@ -218,7 +218,7 @@ def _plain(layout: CallLayout, kinds: Sequence[Any]) -> frozenset[int]:
     return frozenset(cast("list[int]", trees))
 
 
-def _compiled(calls: Calls, out: OutArrays | None, plain: frozenset[int]) -> Any:
+def _compiled(calls: Calls, out: OutArrays | None, plain: frozenset[int]) -> object:
     """The function of a layout, which Numba compiles when it is first called with such types."""
     text = call_text(calls.layout, out, plain)
     file = f"<fdiff call {next(_numbers)} of {calls.layout.name}>"

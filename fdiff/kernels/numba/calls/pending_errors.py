@@ -33,7 +33,7 @@ class PendingError(Exception):
 def putting_aside(function: Callable[..., int]) -> Callable[..., int]:
     """The function, which puts aside what it raises and gives -1."""
 
-    def call(*args: Any) -> int:
+    def call(*args: object) -> int:
         _pending.pop(get_ident(), None)  # one that compiled code has caught
         try:
             return function(*args)

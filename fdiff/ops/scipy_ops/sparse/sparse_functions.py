@@ -214,7 +214,7 @@ def _numbers(value: Any, depth: int, values: list[TracedArray]) -> object:
     return numbers
 
 
-def _replace_moving(function: Callable[..., Any], depth: int) -> None:
+def _replace_moving(function: Callable[..., object], depth: int) -> None:
     @replaces_if_traced(function)
     def call(blocks: object, *args: object, dtype: object = None, **keywords: object) -> TracedSparse:
         values: list[TracedArray] = []

@@ -74,7 +74,7 @@ def batched(primitive: Callable[[], Primitive]) -> Callable[..., Sequence[object
     return batch
 
 
-def _of_columns(product_of: Callable[..., TracedArray], args: Args, size: int, **params: Any) -> TracedArray:
+def _of_columns(product_of: Callable[..., TracedArray], args: Args, size: int, **params: object) -> TracedArray:
     """Products of one matrix with several: the columns of all of them, side by side."""
     *matrix, x = args
     k = x.shape[-1]
@@ -83,7 +83,7 @@ def _of_columns(product_of: Callable[..., TracedArray], args: Args, size: int, *
     return np.moveaxis(out.reshape((out.shape[0], size, k)), 1, 0)
 
 
-def _of_block_diagonal(product_of: Callable[..., TracedArray], args: Args, size: int, *, shape: Shape, **params: Any) -> TracedArray:
+def _of_block_diagonal(product_of: Callable[..., TracedArray], args: Args, size: int, *, shape: Shape, **params: object) -> TracedArray:
     """Products of several matrices, each with one: the product of the block diagonal matrix of them."""
     data, rows, cols, starts, x = args
     block = np.arange(size, dtype=np.int64)[:, None]
