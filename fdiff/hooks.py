@@ -14,8 +14,8 @@ import fdiff.intact_numpy as np
 # Classes of higher floors, which this one cannot import.
 Tape = TracedArray = Recorder = Any
 Function = Callable[..., Any]
-Args = tuple[Any, ...]
-Named = dict[str, Any]
+Args = tuple[object, ...]
+Named = dict[str, object]
 Arrays = list[TracedArray]
 
 

@@ -17,7 +17,7 @@ Array = np.ndarray[
 ]  # NDArray[Any], whose module takes long to import
 Point = Array | np.number[Any] | complex | Sequence[float] | Sequence[Sequence[float]]
 Entries = Array | np.number[Any] | complex  # an output whose derivative is one array
-AtPoint = Callable[Concatenate[object, P], R]  # a function of a point and of further arguments
+AtPoint = Callable[Concatenate[Any, P], R]  # a function of a point and of further arguments
 Places = int | tuple[int, ...]  # the positions of the differentiated arguments
 
 A = TypeVar("A", bound=Array)  # one array, of a dtype of its own

@@ -11,7 +11,7 @@ P. Sestoft, Partial Evaluation and Automatic Program Generation, Prentice Hall 1
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ..arraytype import BOOL, ArrayType
 from ..node import is_transient
@@ -27,7 +27,6 @@ from .apply_rules import Bar, pull, push, widen
 from .resized_templates import Sizes, resizable, resized
 from .simplify import Simplifier, SimplifyingTrace, simplify, spliceable
 
-B = TypeVar("B")  # what stands for a cotangent and its mask: a node, a number or an array
 Ints = tuple[int, ...]
 Traced = Sequence[TracedArray]
 Constants = tuple[tuple[int, Constant], ...]  # by argument
@@ -66,7 +65,7 @@ class Rule(NamedTuple):
         return simplify(tape), result, trace.tainted
 
 
-def pull_operands(bars: Sequence[tuple[B | None, B | None]]) -> tuple[Seeds, list[B]]:
+def pull_operands(bars: Sequence[tuple[object, object]]) -> tuple[Seeds, list[Any]]:
     """Seeds and operands of a reverse rule, from cotangents and masks of the outputs."""
     seeds = tuple([None if bar is None else mask is not None for bar, mask in bars])
     masks = [mask for _, mask in bars if mask is not None]

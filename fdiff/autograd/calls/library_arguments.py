@@ -9,6 +9,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...hooks import Args, Named
 from ...ops.replacements import replacement_of
 from ...ops.scipy_functions import is_scipy_function
 from ...primitive import REPLACEMENTS
@@ -100,13 +101,7 @@ class Replay:
     It equals every call that differs in its arrays alone, so that these calls share a recipe.
     """
 
-    def __init__(
-        self,
-        what: Callable[..., object],
-        title: str,
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
-    ) -> None:
+    def __init__(self, what: Callable[..., object], title: str, args: Args, kwargs: Named) -> None:
         self.__name__ = title.rpartition(".")[2]
         self.what, self.tree = what, (args, kwargs)
         self.parts: list[object] = [what]

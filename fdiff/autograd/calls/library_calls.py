@@ -21,7 +21,7 @@ import fdiff.intact_numpy as np
 
 from ...errors import UnsupportedError, failure
 from ...foreign_errors import wraps
-from ...hooks import hooks
+from ...hooks import Args, Named, hooks
 from ...ops.entry_points import EntryPoint, open_entry_points
 from ...ops.entrywise.composite_functions import stop_gradient
 from ...trace import TracedArray
@@ -37,9 +37,7 @@ from .recording import record
 from .traced_calls import node_of_call, traced_call
 
 
-def answer(
-    point: EntryPoint, args: tuple[object, ...], kwargs: dict[str, object]
-) -> tuple[object] | None:
+def answer(point: EntryPoint, args: Args, kwargs: Named) -> tuple[object] | None:
     """The result of an entry point, in a tuple; None where no recorded array takes part."""
     recorded, functions = taking_part([*args, *kwargs.values()])
     if not (recorded or functions):
@@ -58,9 +56,7 @@ def _records(operands: list[RecordedArray]) -> bool:
     return bool(operands) and (state.grad_enabled or state.pushes(operands))
 
 
-def _plainly(
-    point: EntryPoint, args: tuple[object, ...], kwargs: dict[str, object], *, recorded: bool
-) -> object:
+def _plainly(point: EntryPoint, args: Args, kwargs: Named, *, recorded: bool) -> object:
     """A call of SciPy's own code, whose results have no graph.
 
     `MetRecorded` where it turns out that they have one, by what a function of the user's returns.
@@ -79,10 +75,7 @@ def _plainly(
 
 
 def _recorded(
-    point: EntryPoint,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-    operands: list[RecordedArray],
+    point: EntryPoint, args: Args, kwargs: Named, operands: list[RecordedArray]
 ) -> object:
     """A call whose results have a graph."""
     if point.replacement is None:
@@ -95,9 +88,7 @@ def _recorded(
     return _by_replay(point, point.name, args, kwargs, operands)
 
 
-def _used(
-    what: Callable[..., object], title: str, args: tuple[object, ...], kwargs: dict[str, object]
-) -> Any:
+def _used(what: Callable[..., object], title: str, args: Args, kwargs: Named) -> Any:
     """A call in which objects made of recorded arrays take part: of a method, an operator."""
     operands = operands_of((args, kwargs))
     if _records(operands):
@@ -109,8 +100,8 @@ def _used(
 def _by_replay(
     what: Callable[..., object],
     title: str,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
+    args: Args,
+    kwargs: Named,
     operands: list[RecordedArray],
 ) -> object:
     """A call by its recipe if it has one, else traced."""
@@ -146,8 +137,8 @@ class _LibraryCall:
         self,
         what: Callable[..., object],
         title: str,
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
+        args: Args,
+        kwargs: Named,
         operands: list[RecordedArray],
     ) -> None:
         self.what, self.title, self.args, self.kwargs = what, title, args, kwargs

@@ -13,6 +13,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...errors import InputError, failure
+from ...hooks import Args, Named
 from ...process import anomaly_watch, observation
 from ...trace import TracedArray
 from ...trace.operation_cache import MOST
@@ -46,12 +47,7 @@ UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))
 
 
 def record(
-    what: Callable[..., object],
-    name: str,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-    *,
-    stores: bool = False,
+    what: Callable[..., object], name: str, args: Args, kwargs: Named, *, stores: bool = False
 ) -> object:
     """``what(*args, **kwargs)``, recorded where one of its arrays requires a gradient."""
     if kwargs.get("out") is not None:
@@ -62,7 +58,7 @@ def record(
     values = [x.value if x.__class__ is RecordedArray else x for x in operands]
     kinds = [operand_kind(x) for x in operands]
 
-    def rebuild(operand_values: Sequence[object]) -> tuple[tuple[object, ...], dict[str, object]]:
+    def rebuild(operand_values: Sequence[object]) -> tuple[Args, Named]:
         remaining = iter(operand_values)
         return rebuilt(args, remaining), rebuilt(kwargs, remaining)
 
@@ -70,10 +66,7 @@ def record(
 
 
 def _with_traced(
-    what: Callable[..., Any],
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-    operands: list[Any],
+    what: Callable[..., Any], args: Args, kwargs: Named, operands: list[Any]
 ) -> object:
     """A call on recorded and traced arrays: recorded ones are constants of the traced function."""
     for x in operands:
@@ -83,9 +76,7 @@ def _with_traced(
     return what(*rebuilt(args, values), **rebuilt(kwargs, values))
 
 
-def _into_out(
-    what: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, object]
-) -> object:
+def _into_out(what: Callable[..., object], name: str, args: Args, kwargs: Named) -> object:
     """A call with ``out=``: its results are stored there, and have the history of the store."""
     targets: Any = kwargs["out"]
     outs = targets if isinstance(targets, tuple) else (targets,)
@@ -212,9 +203,7 @@ def _without_gradient(leaf: Any, k: int, call: NumpyCall) -> object:
 # ------------------------------------------------------------------------------------ ufuncs
 
 
-def record_one(
-    what: Callable[..., Any], name: str, args: tuple[object, ...], kwargs: dict[str, object]
-) -> Any:
+def record_one(what: Callable[..., Any], name: str, args: Args, kwargs: Named) -> Any:
     """As `record`, by a shorter way where the first argument is the only array."""
     x: Any = args[0] if args else None
     if x.__class__ is not RecordedArray:
@@ -311,7 +300,7 @@ def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:
     operands = [x for x, k in zip(inputs, key[1:], strict=True) if k.__class__ is ArrayKind]
     kinds: list[Any] = [k for k in key if k.__class__ is ArrayKind]
 
-    def rebuild(operand_values: Sequence[object]) -> tuple[tuple[object, ...], dict[str, object]]:
+    def rebuild(operand_values: Sequence[object]) -> tuple[Args, Named]:
         remaining = iter(operand_values)
         some = [
             x if k.__class__ is tuple else next(remaining)

@@ -144,7 +144,8 @@ def given_layout(target: CalledFunction, example: Example, *, any_tree: bool = F
 
 
 def _argument(
-    leaf: object, ints: bool
+    leaf: object,
+    ints: bool,  # noqa: FBT001 - for each leaf
 ) -> kernels.ArrayArgument | kernels.NumberArgument | kernels.ValueArgument:
     if isinstance(leaf, np.ndarray):
         return kernels.ArrayArgument(leaf.dtype, leaf.ndim, leaf.dtype)

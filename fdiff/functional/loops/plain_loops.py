@@ -8,6 +8,7 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...dispatch.arguments import Function
 from ...errors import ConvergenceError, InputError, ShapeError, failure, shown
 from ...foreign_errors import contextmanager
 from ...ops.control.while_loop import exceeded
@@ -136,11 +137,7 @@ def _within_trip(body: LoopBody, trip: int) -> Generator[None]:
 
 
 def plain_while(
-    body: LoopBody,
-    cond: Callable[..., object],
-    function: Callable[..., object],
-    init: object,
-    limit: int | None,
+    body: LoopBody, cond: Function, function: Function, init: object, limit: int | None
 ) -> object:
     """A loop with a condition in plain Python."""
     leaves, spec = body.leaves(init, "init")

@@ -30,11 +30,7 @@ from .ruled_call import RuledCall
 def checkpoint(function: Callable[P, R], /) -> Checkpointed[P, R]: ...
 @overload
 def checkpoint(
-    function: Callable[..., R],
-    /,
-    *args: object,
-    use_reentrant: bool | None = None,
-    **kwargs: object,
+    function: Callable[..., R], /, *args: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> R: ...
 @public
 def checkpoint(
