@@ -148,20 +148,21 @@ class Program:
             if captured is None:
                 continue
             places = variant.places
-            arrays = list(leaves) if places is None else [native(leaves[k]) for k in places]
+            arrays: list[np.ndarray]
+            arrays = list(leaves) if places is None else [native(leaves[k]) for k in places]  # type: ignore[arg-type] - leaves of a direct variant are arrays
             arrays += captured
             if variant.repeats:
                 if variant.conditions.fills_argument(arrays, captured):
                     continue
                 arrays = FoundInputs(arrays, variant.conditions.after(f))
             if not variant.conditional:
-                return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
-            if self._taken(candidates, variant, arrays, sure=sure):  # type: ignore[arg-type] - as below
+                return variant, arrays
+            if self._taken(candidates, variant, arrays, sure=sure):
                 if stability is not None:
                     stability.hit()
                     if not self.steady and stability.switched():
                         self._merge(candidates, f, stability, at_once=True)
-                return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
+                return variant, arrays
         self.steady = False
         branches = any(v.conditions.guards > FEW or v.traced.rolled for v in candidates)
         variant, inputs = self.trace(f, args, kwargs, choosing=branches)

@@ -27,7 +27,7 @@ import fdiff.intact_numpy as np
 
 from ..errors import warn
 from ..foreign_errors import Suppressed, environment_value, file_status
-from ..process.forking import no_fork
+from ..process.forking import imported
 from .compiler_choice import LLVM, described
 from .file_owners import trusted
 from .loaded_code import digest
@@ -67,12 +67,10 @@ def makers() -> str:
 @lru_cache(maxsize=1)
 def environment() -> str:
     """Everything besides its text that a compiled kernel depends on."""
-    with no_fork:
-        import llvmlite  # noqa: PLC0415 - its version alone: LLVM is in `llvmlite.binding`
-
+    llvmlite = imported("llvmlite")  # its version alone: LLVM is in `llvmlite.binding`
     # `platform.platform()` would start a process to ask for the processor's name
     system = [platform.system(), platform.release(), platform.machine()]
-    versions = [llvmlite.__version__, np.__version__, sys.version]  # type: ignore[attr-defined] - not in its stubs
+    versions = [llvmlite.__version__, np.__version__, sys.version]
     return "\n".join([makers(), *versions, *system, _processor()])
 
 

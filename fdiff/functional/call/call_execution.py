@@ -82,7 +82,7 @@ def on_device(call: OperatorCall) -> object:
         return call
     call.args, call.vectors = placed(call.args, public), placed(tuple(call.vectors), public)
     if call.kwargs:
-        (call.kwargs,) = placed((call.kwargs,), public)  # type: ignore[assignment] - a tree keeps its structure
+        call.kwargs = dict(zip(call.kwargs, placed((*call.kwargs.values(),), public), strict=True))
     with tracing_for(call.device):
         return returned(call.go_on())
 

@@ -110,9 +110,9 @@ class CFunction:
         if data is None:
             return LowLevelCallable(self._callable(code, types))
         function = self._callable(code, [*types, ctypes.c_void_p])
-        array = self._example.leaves[data]
+        array = np.asarray(self._example.leaves[data])
         function.user_data = array
-        return LowLevelCallable(function, ctypes.c_void_p(array.ctypes.data))  # type: ignore[attr-defined] - an array
+        return LowLevelCallable(function, ctypes.c_void_p(array.ctypes.data))
 
     @public
     def check(self) -> None:

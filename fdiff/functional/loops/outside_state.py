@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import FunctionType, MethodType
+from types import CellType, FunctionType, MethodType
 
 import fdiff.intact_numpy as np
 
@@ -66,8 +66,8 @@ def _cells(function: object, visited: list[object]) -> Iterator[tuple[str, objec
 
 def _content(cell: object) -> object:
     try:
-        return cell.cell_contents  # type: ignore[attr-defined] - or it is no cell
-    except not_foreign(AttributeError, ValueError):  # no cell, or an empty one
+        return cell.cell_contents if isinstance(cell, CellType) else cell
+    except not_foreign(ValueError):  # an empty cell
         return cell
 
 
