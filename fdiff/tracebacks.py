@@ -137,9 +137,7 @@ def _show_parameters(error: BaseException, function: Callable[..., object], call
     error.add_note(message(call, f"{_FACT}:", way, user_line(2)))
 
 
-def ask(
-    function: Callable[..., object], args: Sequence[Any], call: str, role: str, form: str
-) -> Any:
+def ask(function: Callable[..., Any], args: Sequence[Any], call: str, role: str, form: str) -> Any:
     """Call a function that the user gave; if it does not take these arguments, tell which they are.
 
     `role` says what it was given as, and `form` how it is called: ``pack_hook(array)``.
