@@ -1,4 +1,4 @@
-"""Runs of the body of a loop on all ways that Python may go: what Python is told in each."""
+"""Runs of a loop's body on all ways by answers to Python (P. Godefroid et al., DART, PLDI 2005)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All ways through the body of a loop, as one node."""
+"""All ways through the body of a loop as one node: docs/decisions/loops-that-choose-branches.md."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ items of a template, run on the inputs of a trace of their own, which gives the 
 trips so far become a node of the tape, and the items of the trip that was cut short are run again.
 
 Unlike what is cut out of an unrolled trace, a body from a replay does not depend on what load
-forwarding and folding found out of its absolute positions.
+forwarding and folding found out of its absolute positions: docs/decisions/plain-loops.md.
+Compilers roll up straight code: R. C. O. Rocha et al., Loop Rolling, CGO 2022.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the handles and values of a period come from, by comparison with the period before."""
+"""Where handles and values of a period come from, by comparison: docs/decisions/plain-loops.md."""
 
 from __future__ import annotations
 

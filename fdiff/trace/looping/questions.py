@@ -3,7 +3,7 @@
 The arguments of such a call are the handle and the answer. Where a template is checked, the answer
 is computed (`trip_values.py`), and the trip that it leads elsewhere is cut short. In the body, each
 question is compared with its answer; that all of them agree is one more carry, and the guard of the
-loop.
+loop. Our own: docs/decisions/plain-loops-that-branch.md.
 """
 
 from __future__ import annotations

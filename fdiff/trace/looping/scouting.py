@@ -2,7 +2,7 @@
 
 To log a call costs as much as to trace it, or more. So calls are logged only where a place in a
 loop has come back after equal numbers of calls, and the loop is long enough by its iterator or, if
-that does not tell, by what it has run so far.
+that does not tell, by what it has run so far: docs/decisions/plain-loops-are-scouted.md.
 """
 
 from __future__ import annotations

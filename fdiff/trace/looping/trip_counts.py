@@ -1,7 +1,7 @@
 """How many trips a ``for`` of the user's has, where the head of the loop tells.
 
 And whether loops under way may be long enough to be worth logging, by the nodes that they make. It
-decides when calls are logged, and nothing else.
+decides when calls are logged, and nothing else: docs/decisions/plain-loops-are-scouted.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Derivative rules of ops for eager traces, which ask for the same again.
 
 The tape of a rule (`rule_templates.py`) is run on values as a Python function, or entered node by
-node where derivatives are to be differentiated again.
+node where derivatives are to be differentiated again: docs/decisions/rule-templates.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ways through a body as one tape, in which values choose the way.
 
 Where two ways part, a `switch` is entered, whose branches go on. What was computed before they part
-is computed once.
+is computed once. Our own: docs/decisions/loops-that-choose-branches.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Before a sweep, loops that move are *opened*: they give what is kept as further outs, and hold how
 they are pulled back (`closed_loops` takes that out again). A loop that is met unopened is run once
-more for it.
+more for it. Our own: docs/decisions/what-loops-keep.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Columns stand side by side where each term has a run of them; else entries are stored into zeros. So
 an entry that does not exist is zero, whatever infinities stand beside it. A Hessian is computed on
-and below its diagonal, and stored on both sides of it.
+and below its diagonal, and stored on both sides of it. Our own: docs/decisions/terms-and-cuts.md.
 """
 
 from __future__ import annotations

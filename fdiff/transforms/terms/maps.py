@@ -1,7 +1,7 @@
 """Maps of terms: NumPy views of one array that counts, which serve as symbolic affine maps.
 
 Slices, transposes and broadcasts of a view cost nothing, and it tells its first entry and its steps
-by where it lies. What is gathered is an array of its own.
+by where it lies. What is gathered is an array of its own (docs/decisions/terms-and-cuts.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Entries of the operand mix, along all axes but those that the op's `axis_map` tells to be
 independent. Seeds are the entries that mix, or the columns that reach the operand if those are
 fewer; the block of both is dense. Of a call that declares a pattern they are sums of columns that
-share no row, a seed for each colour.
+share no row, a seed for each colour. Our own: docs/decisions/terms-and-cuts.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Forward mode walks the tape of tangents of each input, reverse mode the tape of cotangents of each
 output; whichever is cheaper by the price of its terms. A Hessian is the Jacobian of the gradient,
-whose lower triangle is stored twice.
+whose lower triangle is stored twice. Our own: docs/decisions/terms-and-cuts.md.
 """
 
 from __future__ import annotations

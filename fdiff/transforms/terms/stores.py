@@ -2,7 +2,7 @@
 
 The diagonals of a band are stored at equal distances, between each other: they are cut to as many
 entries each, so that one loop stores them all and memory is passed once. A sum of windows is cut
-where a window ends, so that it is computed where it is stored.
+where a window ends, so that it is computed where it is stored (docs/decisions/terms-and-cuts.md).
 """
 
 from __future__ import annotations
