@@ -35,6 +35,7 @@ class Watch:
     """A log for replays, which notes stores and no calls."""
 
     depth = 1
+    frame = trace = None  # none compares calls
 
     def __init__(self) -> None:
         self.writes: list[TracedArray] = []
