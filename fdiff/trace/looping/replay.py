@@ -34,8 +34,7 @@ _FAULTS = FdiffError, ArithmeticError, AttributeError, LookupError, TypeError, V
 class Watch:
     """A log for replays, which notes stores and no calls."""
 
-    depth = 1
-    frame = trace = None  # none compares calls
+    depth, frame, trace = 1, None, None  # no frame compares calls
 
     def __init__(self) -> None:
         self.writes: list[TracedArray] = []
