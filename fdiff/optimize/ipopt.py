@@ -159,7 +159,7 @@ def _interrupts_kept(run: _Solve) -> Generator[None]:
             signal.default_int_handler(number, frame)
         run.raised = KeyboardInterrupt()
 
-    main = threading.current_thread() is threading.main_thread()
+    main = threading.get_ident() == threading.main_thread().ident
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return

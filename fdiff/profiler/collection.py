@@ -87,7 +87,13 @@ class Collector:
         if self.open:
             self.spans.append(span)
             if span.thread not in self.threads:
-                self.threads[span.thread] = threading.current_thread().name
+                self.threads[span.thread] = _thread_name(span.thread)
+
+
+def _thread_name(ident: int) -> str:
+    """The name of a thread; `threading.current_thread` would drop an alarm's KeyError."""
+    names = (thread.name for thread in threading.enumerate() if thread.ident == ident)
+    return next(names, f"Thread {ident}")
 
 
 def events_of(spans: Sequence[Span], begin: int, options: ProfileOptions) -> list[FunctionEvent]:

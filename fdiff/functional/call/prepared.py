@@ -6,6 +6,7 @@ compiled before its first call, and it is pickled as the operator, the function 
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -270,9 +271,12 @@ if TYPE_CHECKING:
         def __call__(self, x: X, v: object = ..., /, *args: P.args, **kwargs: P.kwargs) -> X: ...
 
 
-Prepared.__signature__ = ComputedAttribute(  # type: ignore[attr-defined] - what `inspect` asks for
-    lambda prepared: signature(prepared.__wrapped__, prepared.__fdiff__, prepared.origin.options)
-)
+def prepared_signature(prepared: AnyPrepared) -> inspect.Signature:
+    """The signature of a prepared function; `inspect` would drop an alarm's AttributeError."""
+    return signature(prepared.__wrapped__, prepared.__fdiff__, prepared.origin.options)
+
+
+Prepared.__signature__ = ComputedAttribute(prepared_signature)  # type: ignore[attr-defined] - `inspect` asks
 Prepared.__doc__ = ComputedAttribute(  # type: ignore[assignment] - a descriptor
     lambda prepared: document(prepared.__wrapped__, prepared.__fdiff__, prepared.origin.options),
     Prepared.__doc__,

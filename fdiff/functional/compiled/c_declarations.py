@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import inspect
 import keyword
 import re
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from ...foreign_errors import not_foreign
 from ...kernels import CallLayout, CParameter, CSignature, Number
 from ...trace.handler_arguments import shape_of
 from ...tree import Spec, paths
-from ..call.prepared import AnyPrepared
+from ..call.prepared import AnyPrepared, prepared_signature
 from .call_layouts import Example
 
 _C_TYPES = {"f8": "double", "f4": "float", "b1": "bool"}
@@ -52,10 +51,8 @@ class Declaration(NamedTuple):
     @property
     def parameters(self) -> list[CParameter]:
         """The parameters of the plain function."""
-        return [
-            *self.signature.given,
-            *[parameter for parameter in self.signature.made if parameter.pointer],
-        ]
+        results = [parameter for parameter in self.signature.made if parameter.pointer]
+        return [*self.signature.given, *results]
 
     def spelled(self, name: str) -> str:
         """The C declaration of a function of this name."""
@@ -143,7 +140,7 @@ def _leaf_names(prepared: AnyPrepared, layout: CallLayout, spec: Spec) -> Iterat
     """The names of the leaves of the arguments: parameters, and where in them a leaf is."""
     positional = len(layout.arguments) - len(layout.names)
     try:
-        parameters = list(inspect.signature(prepared).parameters.values())
+        parameters = list(prepared_signature(prepared).parameters.values())
     except not_foreign(TypeError, ValueError):
         parameters = []
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
