@@ -131,7 +131,8 @@ def test_an_alarm_while_the_pool_is_taken_gives_it_back(monkeypatch):
     """It came between the call that takes the pool and its note: no kernel used threads again."""
     ask_for_threads(monkeypatch, 4)
     monkeypatch.setenv("FDIFF_TIER", "compile")
-    fdiff.grad(waves)(X)  # so that there is a pool
+    fdiff.grad(waves)(X)  # so that there is code of the pool
+    pool.ready(pool._code)
     raised, rng = [], random.Random(1)
 
     def ring(*_):

@@ -221,9 +221,9 @@ def test_long_loops_of_outlined_functions_have_the_same_hints(lines, monkeypatch
     text = OUTLINED.format(middle=middle, last=f"v{lines}")
     counted, real = [], loop_hints.hint_long_loop
 
-    def noted(back, count):
-        counted.append(count)
-        real(back, count)
+    def noted(back, lines):
+        counted.append(lines)
+        real(back, lines)
 
     for module in (outlined_functions, pipelines):
         monkeypatch.setattr(module, "hint_long_loop", noted)
