@@ -25,11 +25,11 @@ from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace import TracedArray, apply_many, current, splice
 from .activity import reached
 from .apply_rules import Bar
-from .late_steps import report
-from .loops.bodies import entered
+from .late_steps import late_step, report
 from .simplify import Simplifier
 
 Traced = Sequence[TracedArray]
+entered = late_step("loops.bodies", "entered")
 
 
 class Tangents(NamedTuple):

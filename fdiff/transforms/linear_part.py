@@ -7,25 +7,18 @@ automatic differentiation", LAFI 2021).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..tape import CONSTANT, Tape
-from .loops.bodies import rearranged
+from .late_steps import late_step
+
+rearranged = late_step("loops.bodies", "rearranged")
 
 
-class Parts(NamedTuple):
-    """Both parts of a tape.
+def split(tape: Tape, inputs: int, outputs: int) -> tuple[Tape, Tape]:
+    """Split a tape: the first `outputs` outputs depend on the first `inputs` inputs alone.
 
-    `known` gives the first outputs, then the residuals: values that `rest` reads. `rest` takes
-    these, then the other inputs, and gives the other outputs.
+    The first tape gives these outputs, then the residuals: values that the second tape reads. The
+    second tape takes the residuals, then the other inputs, and gives the other outputs.
     """
-
-    known: Tape
-    rest: Tape
-
-
-def split(tape: Tape, inputs: int, outputs: int) -> Parts:
-    """Split a tape: the first `outputs` outputs depend on the first `inputs` inputs alone."""
     moving = set(tape.inputs[inputs:])
     for i, node in enumerate(tape.nodes):
         if not moving.isdisjoint(node.args):
@@ -36,4 +29,4 @@ def split(tape: Tape, inputs: int, outputs: int) -> Parts:
     residuals = [a for a in dict.fromkeys(read) if a not in moving and a not in constant]
     computed = rearranged(tape, tape.inputs[:inputs], (*tape.outputs[:outputs], *residuals))
     rest = rearranged(tape, (*residuals, *tape.inputs[inputs:]), ends)
-    return Parts(computed, rest)
+    return computed, rest

@@ -12,6 +12,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import broadcast
 from ...hooks import hooks
 from ...primitive import UFUNCS
+from ...process.forking import late
 from ...trace import TracedArray, apply, guarded_value, implements
 from ...trace.array_links import is_copy
 from ...trace.handler_arguments import resolve
@@ -21,8 +22,9 @@ from .basic_indexing import basic
 from .gather_scatter import scatter_add
 from .indexing import resolve_key
 from .item_assignment import as_gathered, assign, picked_shape, printed, stretched, target, write
-from .masked_entries import put_part
 from .shaping import traced
+
+put_part = late("masked_entries", __package__, "put_part")
 
 # --- out=, += and ufunc.at ------------------------------------------------------------------------
 

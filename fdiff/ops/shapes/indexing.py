@@ -17,6 +17,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import INT, ArrayType, broadcast
 from ...foreign_errors import not_foreign
 from ...hooks import hooks
+from ...process.forking import late
 from ...trace import TracedArray, apply, current, guarded_value
 from ...trace.array_links import PendingStores, ViewLink, positions, root_of, settled
 from ...trace.handler_arguments import resolve
@@ -34,9 +35,10 @@ from .basic_indexing import (
 )
 from .dynamic_slices import windows
 from .gather_scatter import gather
-from .masked_entries import read_part
 from .shaping import fresh, traced, transpose_call
 from .view_ops import reshape, slice_
+
+read_part = late("masked_entries", __package__, "read_part")
 
 
 def _mask_indices(mask: object) -> list[np.ndarray]:

@@ -15,6 +15,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import Shape
 from ...foreign_errors import not_foreign
+from ...process.forking import late
 from ...trace import TracedArray, apply, current
 from ...trace.array_links import (
     PendingStores,
@@ -33,8 +34,10 @@ from ...user_lines import is_own
 from .basic_indexing import basic
 from .gather_scatter import scatter_set
 from .indexing import IndexTarget, resolve_key
-from .masked_entries import masked_target, stored_value
 from .shaping import traced
+
+masked_target = late("masked_entries", __package__, "masked_target")
+stored_value = late("masked_entries", __package__, "stored_value")
 
 # --- giving a handle another value --------------------------------------------------------------
 
