@@ -56,6 +56,9 @@ class MaskedPart(TracedArray):
         return self.type
 
 
+MaskedPart.__name__ = TracedArray.__name__  # Python's TypeErrors name it; `tracebacks` reads them
+
+
 class MaskedLink:
     """The handle is a part: entries of ``operands[0]``, or what a ufunc makes of its operands.
 
@@ -89,8 +92,7 @@ class MaskedLink:
 
     def _computed(self, operand: Callable[[MaskedLink], TracedArray]) -> TracedArray:
         values = [operand(o) if isinstance(o, MaskedLink) else o for o in self.operands]
-        result = values[0] if self.ufunc is None else UFUNCS[self.ufunc](*values)
-        return cast("TracedArray", result)
+        return cast("TracedArray", UFUNCS[self.ufunc](*values) if self.ufunc else values[0])
 
     def is_by(self, mask: TracedArray, type_: MaskedType) -> bool:
         """Whether it is picked by a mask, of an array of such a type."""
@@ -113,8 +115,7 @@ class MaskedLink:
 def kind_of(handle: TracedArray) -> tuple[Any, bool, bool]:
     """The type of a handle, or what stands for it, and whether it is a scalar, or weak."""
     link = handle.link
-    type_ = link.type if isinstance(link, MaskedLink) else handle.type
-    return type_, handle.scalar, handle.weak
+    return link.type if isinstance(link, MaskedLink) else handle.type, handle.scalar, handle.weak
 
 
 def masked_part(trace: Recorder, link: MaskedLink) -> TracedArray:
@@ -147,8 +148,7 @@ def link_of(x: object) -> MaskedLink | None:
 
 def settle(part: Handle) -> None:
     """Let a part be an ordinary traced array, whose entries are picked by a guarded mask."""
-    link = link_of(part)
-    if link is None:
+    if (link := link_of(part)) is None:
         return
     trace = cast("Any", part.home)
     if not trace.alive or all(t.builder is not trace.builder for t in stack.traces):

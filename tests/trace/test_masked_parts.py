@@ -6,6 +6,7 @@ from loop_ways import WAYS, agrees, loops_on_tape
 from random_masked_programs import BEGIN, END, POINT, program
 
 import fdiff
+from fdiff.errors import TraceError
 from fdiff.interpret import evaluate
 
 
@@ -298,3 +299,11 @@ def test_loops(name, way, monkeypatch):
 def test_random_programs(seed, monkeypatch):
     for way in WAYS:
         agrees(program(seed), "f", POINT, way, monkeypatch)
+
+
+@pytest.mark.parametrize("other", ["a", object()], ids=["text", "object"])
+@pytest.mark.parametrize("entries", [lambda x: x, lambda x: x[x > 0]], ids=["array", "part"])
+def test_what_no_entries_combine_with_is_refused_with_call_and_line(entries, other):
+    """A TypeError named a class of fdiff's, where the same error of an array names the call."""
+    with pytest.raises(TraceError, match=r"grad\(.*TracedArray(?s:.*)test_masked_parts.py:"):
+        fdiff.grad(lambda x: np.sum(entries(x) + other))(np.array([0.3, -0.2, 0.7]))
