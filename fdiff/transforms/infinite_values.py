@@ -1,7 +1,8 @@
 """Which operations give infinities or NaN of finite numbers: those with poles, and roots.
 
 A cotangent that is zero because something was left out is carried with its mask only where it can
-meet such a value (`cotangent_masks.py`): masks of loops cost memory in each trip.
+meet such a value (`cotangent_masks.py`): masks of loops cost memory in each trip. What masks
+protect: docs/decisions/where-protects-branches.md.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ costs as much as half a number that is stored and loaded.
 
 This is done to tapes that are about to run, whose rows stay as they are: derivatives are taken of
 loops that keep the fewest bytes, and values have the same bits wherever they are computed.
+Measurements and limits: docs/decisions/what-loops-keep.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Steps that few tapes need: their modules are imported when one is first taken. Reports of all."""
+"""Steps that few tapes need, imported late; reports of steps: docs/decisions/late-imports.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Ints and truth values of Python's that ways through a loop change.
 
 In the loop they are traced. Behind it they are Python's again: a truth value, on which the trace
-relies, and an int that is traced beside traced floats. Any other use of it relies on its value.
+relies, and an int that is traced beside traced floats. Any other use of it relies on its value. Our
+own method: docs/decisions/loops-that-choose-branches.md.
 """
 
 from __future__ import annotations

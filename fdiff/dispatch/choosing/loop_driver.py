@@ -1,4 +1,4 @@
-"""The driver: what the loops of a run ask first, whether they are nodes."""
+"""Loops ask the driver whether they are nodes: docs/decisions/loops-that-choose-branches.md."""
 
 from __future__ import annotations
 

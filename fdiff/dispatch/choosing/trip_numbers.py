@@ -1,4 +1,4 @@
-"""What the body of a loop computes of the number of a trip, which is an int of Python's."""
+"""Uses of the number of a trip in a loop's body: docs/decisions/loops-that-choose-branches.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The variables of a loop, the types of their carries, and values that cannot be carried."""
+"""Variables of a loop, and types of their carries: docs/decisions/loops-that-choose-branches.md."""
 
 from __future__ import annotations
 

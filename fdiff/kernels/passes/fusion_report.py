@@ -2,7 +2,8 @@
 
 Passes work on structure alone and do not know which node of the tape an operation comes from. To
 find out, the report runs them on a graph whose operations have names that know their nodes; names
-stand in comments only. What a pass makes anew has no node.
+stand in comments only. What a pass makes anew has no node. Why it runs the passes once more:
+docs/decisions/explaining-without-running.md.
 """
 
 from __future__ import annotations

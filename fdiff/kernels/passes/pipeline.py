@@ -8,10 +8,12 @@ A pass takes the program in one form and leaves it in the same form or the next 
 - *loops*: loop nests of scalar statements, and calls of routines (`ir/loops.py`);
 - *threads*: loops, of which some are split among threads (`ir/parallel.py`).
 
-Passes that only one target needs come last: `FOR_CPU`, `FOR_CUDA`. With
-``FDIFF_VERIFY`` set, as in all tests, every form is verified after the pass that left it.
-``FDIFF_DUMP=passes`` prints it to stderr after each pass, ``FDIFF_DUMP=fuse,lower`` after the
-passes named; a kernel found on disk runs through no pass (``FDIFF_CACHE_DIR=off``).
+Passes that only one target needs come last: `FOR_CPU`, `FOR_CUDA`. With ``FDIFF_VERIFY`` set, as in
+all tests, every form is verified after the pass that left it. ``FDIFF_DUMP=passes`` prints it to
+stderr after each pass, ``FDIFF_DUMP=fuse,lower`` after the passes named; a kernel found on disk
+runs through no pass (``FDIFF_CACHE_DIR=off``). Many small passes, each between two stated forms,
+are a nanopass compiler (D. Sarkar, O. Waddell and R. K. Dybvig, A nanopass infrastructure for
+compiler education, ICFP 2004).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Python asks of traced values while calls are logged or compared."""
+"""What Python asks as calls are logged or compared: docs/decisions/plain-loops-that-branch.md."""
 
 from __future__ import annotations
 

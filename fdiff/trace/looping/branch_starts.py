@@ -1,4 +1,4 @@
-"""When a loop is looked at as one of several paths: where templates end at a question again."""
+"""When a loop is looked at as one of several paths: docs/decisions/plain-loops-that-branch.md."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Operators, ``x[key]`` and NumPy's protocols ask themselves (`asks`). Other methods and properties of
 traced arrays get gates when the first trace is logged, what private copies find in place of
-functions as it is registered. Where nothing is logged, a gate is one test.
+functions as it is registered. Where nothing is logged, a gate is one test. Where gates stand, and
+what they cost: docs/decisions/plain-loops.md.
 """
 
 from __future__ import annotations

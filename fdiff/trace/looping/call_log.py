@@ -1,4 +1,4 @@
-"""The log of the user's calls in one trace, which finds periods and then checks calls."""
+"""The log of the user's calls, which finds and checks periods: docs/decisions/plain-loops.md."""
 
 from __future__ import annotations
 

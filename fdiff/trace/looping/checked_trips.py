@@ -1,4 +1,4 @@
-"""Frames: the trips of a loop whose calls are only compared with the items of a template."""
+"""Frames: trips whose calls are only compared with a template: docs/decisions/plain-loops.md."""
 
 from __future__ import annotations
 

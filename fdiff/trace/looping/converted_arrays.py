@@ -1,4 +1,4 @@
-"""Local arrays that become traced ones while calls are logged or compared."""
+"""Local arrays that become traced in logged or compared calls: docs/decisions/plain-loops.md."""
 
 from __future__ import annotations
 

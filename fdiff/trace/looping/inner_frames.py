@@ -1,4 +1,4 @@
-"""Frames within frames: where an inner loop begins and ends, while the loop around is checked."""
+"""Frames of inner loops in a trip that is checked: docs/decisions/plain-loops-that-branch.md."""
 
 from __future__ import annotations
 

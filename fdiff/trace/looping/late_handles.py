@@ -1,7 +1,8 @@
 """Handles without nodes yet: what was made, or may have been stored into, while calls were checked.
 
 Whoever asks such a handle for its node ends the checking. The node of a handle from the last trip
-is a last carry of the loop, from another one a row of its outs; a view is taken again.
+is a last carry of the loop, from another one a row of its outs; a view is taken again. Our own
+method: docs/decisions/plain-loops.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Calls taken apart: the handles in the arguments, the other values, and the structure of all.
 
 Two calls are equal if they have one structure, the same handles by identity, and equal other
-values: of one class, and of the same bits (``-0.0`` is not ``0.0``, ``True`` is not ``1``).
+values: of one class, and of the same bits (``-0.0`` is not ``0.0``, ``True`` is not ``1``). Why
+values are compared by class and bits: docs/decisions/plain-loops.md.
 """
 
 from __future__ import annotations

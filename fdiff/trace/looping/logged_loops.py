@@ -1,4 +1,4 @@
-"""What was compared, entered in the log of calls again, as a loop is left."""
+"""What was compared, logged again as a loop is left: docs/decisions/plain-loops-that-branch.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a trace's loops: which became nodes, and why others did not, by line."""
+"""Which loops became nodes, and why others did not, by line: docs/decisions/plain-loops.md."""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 
 Its handles are what it carries, its invariants and the handles in its rows. Its other values are
 the number of its trips and the content of its rows. Its results are the handles of its last trip,
-and the handles of earlier trips that are read behind it.
+and the handles of earlier trips that are read behind it. Tracing compilers nest the traces of inner
+loops likewise (A. Gal et al., Trace-based just-in-time type specialization for dynamic languages,
+PLDI 2009): docs/decisions/plain-loops-that-branch.md.
 """
 
 from __future__ import annotations

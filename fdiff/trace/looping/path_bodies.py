@@ -1,4 +1,4 @@
-"""The body of a loop whose trips take several paths: a switch."""
+"""A loop of several paths: its body is a switch: docs/decisions/plain-loops-that-branch.md."""
 
 from __future__ import annotations
 

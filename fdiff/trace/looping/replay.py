@@ -1,4 +1,4 @@
-"""The body of a loop: a template's items, run once on the inputs of a trace of their own."""
+"""The body of a loop: the items of a template, run once: docs/decisions/plain-loops.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Slices whose length changes from trip to trip, of which entries or windows are taken.
 
 ``x[k:][a:b]`` is logged and compared as ``x[k + a:k + b]``, and ``x[k:][i]`` as ``x[k + i]``. The
-slice itself, a *tail*, is no call of the log. While calls are compared, it is a late view.
+slice itself, a *tail*, is no call of the log. While calls are compared, it is a late view. Why a
+tail is no call: docs/decisions/plain-loops.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What decides whether a call is the one that a template has next: keys, numbers, views."""
+"""Whether a call is the one that a template has next: docs/decisions/plain-loops.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of a frame's trips: the loop, its rows, and what handles stand for behind it."""
+"""The nodes of a frame's trips, and of handles behind the loop: docs/decisions/plain-loops.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What depends on a differentiated value in a trip whose calls are compared.
 
 Where such a value would lose its derivative, or a condition may hold at this point alone
-(`point_branches.py`), the trace has to decide: the trip is cut short, and asks by itself.
+(`point_branches.py`), the trace has to decide: the trip is cut short, and asks by itself. Why the
+point matters: docs/decisions/branches-at-a-point.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 The functions that `eager_rules.py` makes of the ops' own rules do the same, but take a microsecond
 more: here the rule of an arithmetic op becomes one function that also adds the cotangents up.
-Stores of single entries (`trace/eager/eager_recorder.py: STORE`) have no other rules.
+Stores of single entries (`trace/eager/eager_recorder.py: STORE`) have no other rules. Why values
+have rules of their own: docs/decisions/two-sweeps.md.
 """
 
 from __future__ import annotations

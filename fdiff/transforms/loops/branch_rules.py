@@ -1,4 +1,9 @@
-"""Derivatives and batches of switches, and of loops whose number of trips a run tells."""
+"""Derivatives and batches of switches, and of loops whose number of trips a run tells.
+
+A batch whose elements take several branches runs all of them and selects, which is if-conversion
+(J. R. Allen, K. Kennedy, C. Porterfield and J. Warren, Conversion of control dependence to data
+dependence, POPL 1983).
+"""
 
 from __future__ import annotations
 

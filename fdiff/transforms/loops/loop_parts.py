@@ -1,4 +1,4 @@
-"""A loop that is run part by part: its rows in parts, and the trips of a part."""
+"""A loop run part by part: its rows, and the trips of a part: docs/decisions/what-loops-keep.md."""
 
 from __future__ import annotations
 

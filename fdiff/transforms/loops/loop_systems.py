@@ -1,4 +1,4 @@
-"""Loops of one tape that keep rows for each other: what a memory budget counts."""
+"""Loops that keep rows for each other, which a budget counts: docs/decisions/what-loops-keep.md."""
 
 from __future__ import annotations
 

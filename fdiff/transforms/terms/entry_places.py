@@ -1,7 +1,8 @@
 """Which entries of outputs depend on which entries of an input, with a derivative: from terms.
 
 Sweeps multiply the zeros of their seeds by whatever stands in their way, so that an entry that does
-not exist is no number where that is infinite. `zero_masks` tells which entries these are.
+not exist is no number where that is infinite. `zero_masks` tells which entries these are. Our own
+method: docs/decisions/terms-and-cuts.md.
 """
 
 from __future__ import annotations

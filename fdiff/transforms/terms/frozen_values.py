@@ -1,4 +1,4 @@
-"""Values that the structure of a derivative rests on: index arrays, as they are now."""
+"""Index arrays that a structure rests on, as they are now: docs/decisions/terms-and-cuts.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an op is linear in the arguments that move, as its forward rule tells."""
+"""Whether an op is linear in what moves, by its forward rule: docs/decisions/terms-and-cuts.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terms of a node put together: of equal places, of one map in a box, and of tied axes."""
+"""Terms of a node put together: equal places, maps, tied axes: docs/decisions/terms-and-cuts.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Where entries of a sparse matrix are stored, and the values put there."""
+"""Where entries of a sparse matrix are stored, and the values put there.
+
+Compressed rows: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section
+3.4.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structures of derivatives: requests, blocks with their places, and their conditions."""
+"""Structures of derivatives: requests, blocks, conditions: docs/decisions/terms-and-cuts.md."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The walk over a linear tape: the terms of each node that moves, in a trace of the derivative.
 
-The tape is linear in its last input, the seed: a tape of tangents (its Jacobian is the
-function's), of cotangents (the transpose), of tangents of the gradient (the Hessian). Derivative
-rules have been applied to all that is nonlinear, so that rules are needed for linear ops alone.
+The tape is linear in its last input, the seed: a tape of tangents (its Jacobian is the function's),
+of cotangents (the transpose), of tangents of the gradient (the Hessian). Derivative rules have been
+applied to all that is nonlinear, so that rules are needed for linear ops alone. Our own method:
+docs/decisions/terms-and-cuts.md.
 """
 
 from __future__ import annotations

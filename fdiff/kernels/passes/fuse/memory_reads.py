@@ -1,4 +1,4 @@
-"""Memory reads and computations of effects, before any statement is made."""
+"""What effects read from memory, and what they compute: docs/decisions/materialisation.md."""
 
 from __future__ import annotations
 

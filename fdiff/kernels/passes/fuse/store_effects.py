@@ -1,6 +1,7 @@
 """The effects of a store: a copy of the array, unless it is in place, then the store itself.
 
-Which stores are in place is found by `in_place_updates.py`, which names the paper.
+`in_place_updates.py` finds which stores are in place (P. Hudak and A. Bloss, The aggregate update
+problem in functional programming systems, POPL 1985).
 """
 
 from __future__ import annotations

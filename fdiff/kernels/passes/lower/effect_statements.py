@@ -1,4 +1,4 @@
-"""Lowering of effects: the values of an effect, then what stores, adds or accumulates them."""
+"""Lowering of effects to statements (J. Ragan-Kelley et al., Halide, PLDI 2013)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From scheduled effects to a loop program: nests and calls, and the memory they use."""
+"""Scheduled effects become nests and calls (J. Ragan-Kelley et al., Halide, PLDI 2013)."""
 
 from __future__ import annotations
 

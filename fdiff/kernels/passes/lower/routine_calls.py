@@ -1,4 +1,4 @@
-"""Calls of matrix routines, and memory that nothing else uses: scratch, and results not read."""
+"""Calls of matrix routines, and memory that only they use: docs/decisions/matrix-routines.md."""
 
 from __future__ import annotations
 

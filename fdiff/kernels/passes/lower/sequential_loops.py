@@ -1,4 +1,4 @@
-"""Loops over trips, and switches: the items that run them, and the programs of their bodies."""
+"""Items that run loops over trips, or switches: docs/decisions/loops-in-kernels.md."""
 
 from __future__ import annotations
 

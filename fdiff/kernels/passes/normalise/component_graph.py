@@ -1,7 +1,7 @@
 """Components: for an array with small axes, an array without them for each position on these axes.
 
 An array of shape ``(n, 3)`` has three components of shape ``(n,)``. `scalarise.py` says what they
-are for, and names the source.
+are for, and names the source. Which axes are taken apart: docs/decisions/components-are-scalars.md.
 """
 
 from __future__ import annotations

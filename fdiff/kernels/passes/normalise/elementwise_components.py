@@ -1,6 +1,7 @@
 """Rules of scalarisation for elementwise ops, reductions and views.
 
-What a rule gives is explained at `scalarise.Rule`.
+What a rule gives is explained at `scalarise.Rule`. Which axes are taken apart:
+docs/decisions/components-are-scalars.md.
 """
 
 from __future__ import annotations

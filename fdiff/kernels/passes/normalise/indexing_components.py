@@ -1,4 +1,4 @@
-"""Rules of scalarisation for concatenation, gathers, scatters and stores."""
+"""Scalarisation of joins, gathers, scatters, stores: docs/decisions/components-are-scalars.md."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 The transpose moves to the operands. There it meets another transpose, which it undoes, or an
 operand with fewer axes, which costs nothing; and loops that differed only in their order can fuse
-(loop interchange: Allen and Kennedy, Optimizing Compilers for Modern Architectures, 5.2).
+(loop interchange: R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, Morgan
+Kaufmann 2001, section 5.2).
 """
 
 from __future__ import annotations
