@@ -59,8 +59,7 @@ def emit(
         regions += _regions(item, symbols)
     regions += [Region((time_stamp(len(program.items)),))] * timed
     trips, angles = facts = _has_trips(program), _has_angles(program)
-    tail = [store(f"{out.name}[0]", out.scalar) for out in program.outputs if out.scalar]
-    tail.append(_return(angles=angles))
+    tail = [*_results(program), _return(angles=angles)]
     functions: list[Line] = []
     memory = {t.name: f"r{where[t.name]}" for t in program.temporaries}
     body = [line for region in regions for line in region.placed(region.lines)]
@@ -70,7 +69,7 @@ def emit(
     body = [*(let(t, r) for t, r in memory.items() if t in used), *body, *tail]
     body = [*symbols.legend(), *_locals(*facts), *body]
     kernel = _kernel(graph, body, _buffer_parameters(buffers, begin), timed=timed)
-    lines = [*functions, *kernel]
+    lines = _with_numbered_bodies([*functions, *kernel], program)
     whole = _facts(lines, trips=trips, angles=angles, outlined=bool(functions))
     return KernelSource(text_of(lines), names, buffers, facts=whole)
 
@@ -118,26 +117,43 @@ def _emit_parallel(
         body += [first_time_stamp(k)] * timed
         body += emit_parallel(item, text)
     body += [first_time_stamp(len(program.items))] * timed
-    tail = [store(f"{out.name}[0]", out.scalar) for out in program.outputs if out.scalar]
-    tail = [Line("if thread == 0:"), *deeper(tail)] if tail else []
+    results = _results(program)
+    tail = [Line("if thread == 0:"), *deeper(results)] if results else []
     memory = [text.memory(t) for t in program.temporaries]
     prologue = worker_prologue(buffers, begin + len(buffers) + 1)
     trips, angles = facts = _has_trips(program), _has_angles(program)
     start = [*prologue, *_locals(*facts)]
     lines = [*symbols.legend(), *start, *memory, *body, *tail, _return(angles=angles)]
     parameters = [*_buffer_parameters(buffers, begin), 'worker: "i8* worker"']
-    kernel = _kernel(graph, lines, parameters, timed=timed)
+    kernel = _with_numbered_bodies(_kernel(graph, lines, parameters, timed=timed), program)
     whole = _facts(kernel, trips=trips, angles=angles)
     return KernelSource(text_of(kernel), symbols.routines, buffers, threaded=True, facts=whole)
 
 
+def _programs(
+    program: LoopProgram | ParallelProgram, suffix: str = ""
+) -> Iterator[tuple[str, LoopProgram | ParallelProgram]]:
+    """A program and the bodies of its loops and switches, with what names of each end with."""
+    yield suffix, program
+    for part in (part for item in program.all_items for part in nests_and_calls(item)):
+        for body in part.bodies if isinstance(part, ControlItem) else ():
+            yield from _programs(body.lowered, body.suffix + suffix)
+
+
 def _parts(program: LoopProgram | ParallelProgram) -> Iterator[Nest | Call]:
     """The nests and calls of a program, and of the bodies of its loops and switches."""
-    for item in program.all_items:
-        for part in nests_and_calls(item):
-            yield part
-            for body in part.bodies if isinstance(part, ControlItem) else ():
-                yield from _parts(body.lowered)
+    items = (item for _, own in _programs(program) for item in own.all_items)
+    return (part for item in items for part in nests_and_calls(item))
+
+
+def _with_numbered_bodies(lines: list[Line], program: LoopProgram | ParallelProgram) -> list[Line]:
+    """The lines with bodies numbered as they come: ``x0_b6_b3`` of the second one is ``x0_b2``."""
+    numbers = {suffix: f"_b{k}" for k, (suffix, _) in enumerate(_programs(program))}
+    if len(numbers) == 1:
+        return lines
+    starts = {line.target: line.target.find("_b") for line in lines}
+    names = {name: name[:k] + numbers[name[k:]] for name, k in starts.items() if k > 0}
+    return [line.renamed(names) for line in lines]
 
 
 def _has_trips(program: LoopProgram | ParallelProgram) -> bool:
@@ -154,6 +170,11 @@ def _has_angles(program: LoopProgram | ParallelProgram) -> bool:
 def _locals(trips: bool, angles: bool) -> list[Line]:  # noqa: FBT001 - both facts
     """When the kernel began, for loops over trips; the flag that an argument was out of range."""
     return [let(STARTED, "rt.ticks()")] * trips + [let("out_of_range", "False")] * angles
+
+
+def _results(program: LoopProgram | ParallelProgram) -> list[Line]:
+    """The stores of results that are locals."""
+    return [store(f"{out.name}[0]", out.scalar) for out in program.outputs if out.scalar]
 
 
 def _return(*, angles: bool) -> Line:
