@@ -40,15 +40,6 @@ LATE_CIRCLES = {
     "dispatch.tiers.tiered_execution dispatch.inspection.spans": (
         "a tape is run node by node for a profiler or a NaN alone, by what looks into runners"
     ),
-    "functional.call.prepared functional.operators.sparse_derivatives": (
-        "the attributes of a sparse operator are operators, which are prepared functions"
-    ),
-    "functional.operators.hessians functional.operators.sparse_derivatives": (
-        "hessian(f, sparse=True) is the sparse operator, which is checked as hessian is"
-    ),
-    "functional.operators.jacobians functional.operators.sparse_derivatives": (
-        "jacobian(f, sparse=True) is the sparse operator, which is checked as jacobian is"
-    ),
 }
 INSIDE_KERNELS: dict[str, str] = {}  # who imports what from inside of `fdiff.kernels`
 SAME_CLASS_NAMES: set[str] = set()

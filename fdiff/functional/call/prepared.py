@@ -31,7 +31,6 @@ from ..annotations import A, Array, P, Point, R, X
 from ..operators.points import floating
 from .device_calls import placed, tracing_for
 from .documentation import ComputedAttribute, call_form, document, signature
-from .late_operators import late
 from .sent_code import SentCode, sending_pickler
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 _PARTS = frozenset(("data", "pattern", "coordinates"))  # of a sparse derivative
 _SPARSE = frozenset(("jacobian", "hessian"))  # operators that may give sparse arrays
-prepared_part = late("operators.sparse_derivatives", "prepared_part")
 CALL_IT = "Call it as it is: it is interpreted, or evaluated."
 # What looks like a type, as Numba and others write it: "f8[:]", "float64(3)".
 _NEARLY_TYPE = r"\s*[<>=|]?(f|i|u|c|float|int|uint|complex)\d+\s*[\[(]"
@@ -97,8 +95,9 @@ class FunctionOfPartial:
 class Prepared(OwnsPrograms, _Callable[P, R]):
     """A function with the arguments of the user's function. Its `repr` shows how it runs.
 
-    With `writes_out`, the keyword ``out`` names arrays for the results. A call costs as much as a
-    call of a plain function. Methods may be decorated.
+    With `writes_out`, the keyword ``out`` names arrays for the results. `part_of` gives the parts
+    of a sparse derivative. A call costs as much as a call of a plain function. Methods may be
+    decorated.
     """
 
     __fdiff__ = ""
@@ -109,6 +108,7 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
     origin: Origin
     split: Split
     writes_out: bool
+    part_of: Callable[[str], AnyPrepared] | None = None
     func = property(hiding(FunctionOfPartial))  # pyright: ignore[reportIncompatibleMethodOverride] - of type Any in effect
     implementation = partial.func  # what a call runs now
 
@@ -122,20 +122,19 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
     @hiding
     def __getattr__(self, name: str) -> AnyPrepared:
         """The parts of a sparse derivative, which are functions of the same arguments."""
-        options = self.origin.options if name in _PARTS and "origin" in vars(self) else {}
-        if not options.get("sparse") or "part" in options:
+        if name not in _PARTS or self.part_of is None:
+            options = self.origin.options if name in _PARTS and "origin" in vars(self) else {}
             fact = f"{type(self).__name__!r} object has no attribute {name!r}"
             if self.__fdiff__ in _SPARSE and options and "part" not in options:
                 call = called(self.__fdiff__, self.__wrapped__)
                 fact += f": {call} gives dense arrays. Write sparse=True for sparse ones."
             raise AttributeError(fact)
-        part = vars(self)[name] = prepared_part(self, name)
+        part = vars(self)[name] = self.part_of(name)
         return part
 
     def __dir__(self) -> list[str]:
         """What users call: `compile`, and the parts of a sparse derivative."""
-        options = self.origin.options
-        parts = _PARTS if options.get("sparse") and "part" not in options else ()
+        parts = _PARTS if self.part_of is not None else ()
         return ["compile", *parts, *(name for name in super().__dir__() if name.startswith("__"))]
 
     def __copy__(self) -> Prepared[P, R]:

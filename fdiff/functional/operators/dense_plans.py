@@ -17,6 +17,7 @@ from ...device_arrays import CPU
 from ...dispatch.plans import Arrays, EagerStep, OperatorPlan, PlanStep, Run
 from ...dispatch.variant import Traced
 from ..call.input_checks import (
+    check_columns,
     check_one_element,
     check_outputs,
     check_strict,
@@ -29,7 +30,7 @@ from .block_results import (
     nested_hessians,
     nested_jacobian,
 )
-from .complex_rules import refuse_complex
+from .complex_rules import check_complex, refuse_complex
 from .dense_sweeps import (
     ChunkedSweeps,
     DenseDerivative,
@@ -45,6 +46,15 @@ if TYPE_CHECKING:
 
 jacobian_values = late("operators.eager_results", "jacobian_values")
 hessian_values = late("operators.eager_results", "hessian_values")
+
+
+def check_jacobian(traced: Traced, name: str, *, strict: bool, choice: str) -> None:
+    """Refuse functions that have no such Jacobian."""
+    check_outputs(traced, name)
+    check_complex(traced, choice)
+    check_columns(traced)
+    if strict:
+        check_strict(traced, each_pair=True)
 
 
 def check_hessian(traced: Traced, name: str, *, strict: bool) -> None:

@@ -332,8 +332,8 @@ def hessian(
             refuse_others(hessian, f, further, unknown)
         if sparse is not False:
             return late("operators.sparse_derivatives", "sparse_hessian")(
-                f, inputs, argnums, sparse=sparse, lower=lower, device=device, strict=strict,
-                chunk_size=chunk_size, create_graph=create_graph,
+                hessian, f, inputs, argnums, sparse=sparse, lower=lower, device=device,
+                strict=strict, chunk_size=chunk_size, create_graph=create_graph,
                 outer_jacobian_strategy=outer_jacobian_strategy,
             )  # fmt: skip
         if lower is not False:

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from ...dispatch.arguments import Function, refuse_others, without_catch_alls
 from ...dispatch.fast_paths.fast_path import known_fast_path
 from ...dispatch.program import MOST
-from ...dispatch.variant import Traced
 from ...errors import called
 from ...foreign_errors import not_foreign
 from ...tracebacks import public, trim
 from ..annotations import Array, AtPoint, BlockKeywords, Entries, JacobianKeywords, P, Places, Point
-from ..call.input_checks import check_columns, check_outputs, check_strict
 from ..call.invocation import immediate_call, prepared_operator
 from ..call.late_operators import late
 from ..call.operator_call import Operator
@@ -28,8 +26,8 @@ from ..options import (
     check_flags,
     check_mode,
 )
-from .complex_rules import check_choice, check_complex, check_leaves
-from .dense_plans import jacobian_plan
+from .complex_rules import check_choice, check_leaves
+from .dense_plans import check_jacobian, jacobian_plan
 
 if TYPE_CHECKING:
     from ..call.prepared import Blocks
@@ -164,7 +162,7 @@ def jacobian(
             refuse_others(jacobian, f, further, unknown)
         if sparse is not False:
             return late("operators.sparse_derivatives", "sparse_jacobian")(
-                f, inputs, argnums, sparse=sparse, mode=mode, device=device,
+                jacobian, f, inputs, argnums, sparse=sparse, mode=mode, device=device,
                 complex_inputs=complex_inputs, strict=strict, chunk_size=chunk_size,
                 create_graph=create_graph, strategy=strategy,
             )  # fmt: skip
@@ -207,15 +205,6 @@ def _operator(
     }
     check = partial(check_jacobian, strict=not loose, choice=choice)
     return Operator(jacobian, settings, plan, check)
-
-
-def check_jacobian(traced: Traced, name: str, *, strict: bool, choice: str) -> None:
-    """Refuse functions that have no such Jacobian."""
-    check_outputs(traced, name)
-    check_complex(traced, choice)
-    check_columns(traced)
-    if strict:
-        check_strict(traced, each_pair=True)
 
 
 _known: dict[tuple[Any, ...], Operator] = {}  # by settings that are valid

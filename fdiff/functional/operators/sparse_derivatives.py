@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, cast
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -15,12 +15,10 @@ from ...errors import InputError, called, choice, failure, flag, shown
 from ...tree import flatten
 from ..call.invocation import Arguments, immediate_call, no_vectors, prepared_function
 from ..call.operator_call import Check, Operator
-from ..call.prepared import AnyPrepared, Origin
+from ..call.prepared import AnyPrepared, Origin, Prepared
 from ..options import LEFT_OUT, check_argnums, check_callable, check_device, check_mode
 from .complex_rules import check_choice
-from .dense_plans import check_hessian
-from .hessians import hessian
-from .jacobians import check_jacobian, jacobian
+from .dense_plans import check_hessian, check_jacobian
 from .sparse_plans import Result, array_as, coordinates, sparse_plan, values_alone
 
 FORMATS = ("csr", "csc", "coo")
@@ -43,9 +41,9 @@ def refuse_beside_sparse(f: Function, name: str, **settings: object) -> None:
 
 
 class SparseOperator(Operator):
-    """A sparse derivative with its settings checked, or one of its parts."""
+    """A sparse derivative with its settings checked, or one of its parts; `again` gives others."""
 
-    __slots__ = ("part",)
+    __slots__ = ("again", "part")
     eager = False  # an eager trace has no structure
 
     def __init__(
@@ -54,6 +52,7 @@ class SparseOperator(Operator):
         settings: dict[str, object],
         check: Check,
         part: str,
+        again: Callable[[str], SparseOperator],
         **asked: Any,
     ) -> None:
         array = str(settings["sparse"])
@@ -65,7 +64,7 @@ class SparseOperator(Operator):
         values = part in ("array", "data")
         plan = partial(sparse_plan, format=array, result=result, values=values, **asked)
         super().__init__(derivative, settings, plan, check)
-        self.part = part
+        self.part, self.again = part, again
 
     def prepared(self, f: Function, argnums: Argnums) -> AnyPrepared:
         """The prepared function, or the prepared function of the part."""
@@ -73,10 +72,13 @@ class SparseOperator(Operator):
         if self.part != "array":
             options = {"derivative": origin.operator, "part": self.part, **origin.options}
             origin = Origin(part_of, options)
-        return prepared_function(
+        prepared = prepared_function(
             self.program(f, argnums), f, no_vectors, origin,
             arrange=partial(_arranged, f, self), out=self.part == "data",
         )  # fmt: skip
+        if self.part == "array" and isinstance(prepared, Prepared):
+            prepared.part_of = lambda name: self.again(name).prepared(f, argnums)
+        return prepared
 
 
 def _arranged(f: Function, operator: SparseOperator, *args: object, **kwargs: object) -> Arguments:
@@ -124,6 +126,7 @@ def _derivative(
 
 
 def sparse_jacobian(
+    jacobian: Function,
     f: Function,
     inputs: object,
     argnums: object,
@@ -139,7 +142,9 @@ def sparse_jacobian(
     call = called("jacobian", f)
     refuse_beside_sparse(f, "jacobian", **others)
     operator = partial(
-        _jacobian_operator,
+        _sparse_operator,
+        jacobian,
+        second=False,
         sparse=check_format(sparse, call),
         mode=check_mode(mode, None, call),
         device=check_device(device, call),
@@ -150,6 +155,7 @@ def sparse_jacobian(
 
 
 def sparse_hessian(
+    hessian: Function,
     f: Function,
     inputs: object,
     argnums: object,
@@ -164,7 +170,9 @@ def sparse_hessian(
     call = called("hessian", f)
     refuse_beside_sparse(f, "hessian", **others)
     operator = partial(
-        _hessian_operator,
+        _sparse_operator,
+        hessian,
+        second=True,
         sparse=check_format(sparse, call),
         lower=flag(lower, "lower", call),
         device=check_device(device, call),
@@ -174,34 +182,20 @@ def sparse_hessian(
 
 
 @lru_cache(maxsize=MOST)
-def _jacobian_operator(
-    part: str, *, sparse: str, mode: str, device: str, complex_inputs: str, strict: bool
+def _sparse_operator(
+    derivative: Function, part: str, *, second: bool, **settings: Any
 ) -> SparseOperator:
-    """The operator `jacobian` for sparse arrays, or for a part of them."""
-    settings: dict[str, object] = {
-        "sparse": sparse,
-        "mode": mode,
-        "device": device,
-        "complex_inputs": complex_inputs,
-        "strict": strict,
-    }
-    check = partial(check_jacobian, strict=strict, choice=complex_inputs)
-    return SparseOperator(jacobian, settings, check, part, hessian=False, lower=False, mode=mode)
-
-
-@lru_cache(maxsize=MOST)
-def _hessian_operator(
-    part: str, *, sparse: str, lower: bool, device: str, strict: bool
-) -> SparseOperator:
-    """The operator `hessian` for sparse arrays, or for a part of them."""
-    settings: dict[str, object] = {
-        "sparse": sparse,
-        "lower": lower,
-        "device": device,
-        "strict": strict,
-    }
-    check = partial(check_hessian, strict=strict)
-    return SparseOperator(hessian, settings, check, part, hessian=True, lower=lower, mode="auto")
+    """The operator `jacobian` or `hessian` for sparse arrays, or for a part of them."""
+    again = partial(_sparse_operator, derivative, second=second, **settings)
+    strict, lower, mode = settings["strict"], settings.get("lower", False), settings.get("mode")
+    check = (
+        partial(check_hessian, strict=strict)
+        if second
+        else partial(check_jacobian, strict=strict, choice=settings["complex_inputs"])
+    )
+    return SparseOperator(
+        derivative, settings, check, part, again, hessian=second, lower=lower, mode=mode or "auto"
+    )
 
 
 def part_of(
@@ -209,12 +203,3 @@ def part_of(
 ) -> AnyPrepared:
     """A part of a prepared sparse function, made again in another process."""
     return getattr(derivative(f, **settings), part)
-
-
-def prepared_part(prepared: AnyPrepared, name: str) -> AnyPrepared:
-    """The part `name` of a prepared function: what gives its pattern, coordinates or values."""
-    origin, f = prepared.origin, prepared.__wrapped__
-    options = dict(origin.options)
-    argnums = cast("Argnums", options.pop("argnums", 0))
-    operator: Any = _hessian_operator if origin.operator is hessian else _jacobian_operator
-    return operator(name, **options).prepared(f, argnums)
