@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fdiff.interpret import evaluate
-from fdiff.ops.terms import LinearTerm, placed, rows_key, without
+from fdiff.ops.terms import Entries, LinearTerm, placed, rows_key, without
 from fdiff.trace import TracedArray
 from fdiff.transforms.simplify import SimplifyingTrace
 from fdiff.transforms.terms.maps import Maps
 from fdiff.transforms.terms.merging import Merging
+from fdiff.transforms.terms.slots import places_of, textbook_places
 
 LONG = "FDIFF_LONG_TESTS" in os.environ
 COLUMNS = 40
@@ -160,3 +161,23 @@ def test_views_tell_where_they_lie(first):
     assert MAPS.first(view) == first
     assert MAPS.first(np.array(view)) is None
     assert MAPS.key(view) == MAPS.key(MAPS.affine(first, [(3, 2), (2, 0)], [(4, 3)]))
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 10**9), ordered=st.booleans())
+def test_places_are_those_of_the_textbook(seed, ordered):
+    rng = np.random.default_rng(seed)
+    shape = (int(rng.integers(1, 7)), int(rng.integers(1, 7)))
+    numbers = [rng.integers(0, shape[0] * shape[1], rng.integers(0, 9)) for _ in range(3)]
+    if ordered:
+        numbers = [np.unique(numbers[0])]
+    entries = [Entries(*np.divmod(own, shape[1]), None, 0) for own in numbers]
+    for fast, plain in zip(places_of(entries, shape), textbook_places(entries, shape), strict=True):
+        np.testing.assert_array_equal(fast, plain)
+    turned = [e._replace(rows=e.cols, cols=e.rows) for e in entries]
+    for fast, plain in zip(
+        places_of(entries, shape, by_columns=True),
+        textbook_places(turned, shape[::-1]),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(fast, plain)

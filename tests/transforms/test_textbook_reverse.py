@@ -1,10 +1,10 @@
-"""The reverse sweep gives what the sweep of textbooks gives, which stands beside it."""
+"""The reverse sweep and the interpreter give what textbooks give, whose forms stand beside them."""
 
 import numpy as np
 import pytest
 
 import fdiff
-from fdiff.interpret import evaluate
+from fdiff.interpret import evaluate, textbook_evaluate
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import textbook_vjp, vjp
 
@@ -59,3 +59,14 @@ def test_the_textbook_is_slower_only_in_what_it_enters():
     """Both sweeps give tapes of the same length, where nothing is masked."""
     tape = fdiff.make_tape(PROGRAMS["a chain"], X, A)
     assert len(textbook_vjp(tape, (0,))) == len(vjp(tape, (0,)))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("derived", [None, jvp, vjp])
+def test_the_interpreter_gives_every_bit_of_the_textbook(name, derived):
+    tape = fdiff.make_tape(PROGRAMS[name], X, A)
+    if derived is not None:
+        tape = derived(tape, (0, 1))
+    arrays = [RNG.normal(size=t.shape) for t in tape.input_types]
+    for fast, plain in zip(evaluate(tape, *arrays), textbook_evaluate(tape, *arrays), strict=True):
+        np.testing.assert_array_equal(fast, plain)

@@ -48,7 +48,10 @@ def _values(plan: Plan, effect: Effect) -> list[Key]:
 
 
 def _below(plan: Plan, top: Key) -> tuple[Key, ...]:
-    """The stored values that are read to compute a value; found by a walk over its operands."""
+    """The stored values that are read to compute a value, which `textbook_reads` finds as well.
+
+    What is read for values of several readers is kept, and no call is made for each value.
+    """
     reads_by_key = plan.reads_of_value
     waiting = [top]
     while waiting:
@@ -61,6 +64,18 @@ def _below(plan: Plan, top: Key) -> tuple[Key, ...]:
         if not unknown:
             reads_by_key[key] = tuple(reads)
     return reads_by_key[top]
+
+
+def textbook_reads(plan: Plan, top: Key) -> tuple[Key, ...]:
+    """The stored values below a value by recursion, in order: the reference of tests."""
+    gathers, reads = plan.analysis.gathers, dict[Key, None]()
+    below = list(plan.keys.below(top))
+    if top.node in gathers:
+        below.append(plan.keys.whole(gathers[top.node]))
+    for key in below:
+        own = (key,) if key.node in plan.names else textbook_reads(plan, key)
+        reads.update(dict.fromkeys(own))
+    return tuple(reads)
 
 
 def _walked(plan: Plan, top: Key) -> tuple[dict[Key, None], list[Key]]:
