@@ -233,11 +233,11 @@ class CaptureSession:
         return self.only_here(strong=True)
 
     def ended(self, call: str, results: list[object]) -> None:
-        """Note what a trace returned that met such a condition."""
+        """Note the results of a trace that met such a condition."""
         self.results.setdefault(call, []).append(results)
 
     def check(self) -> None:
-        """Raise if the run kept what has no value.
+        """Raise if the run kept a traced value that has no number.
 
         Or if an array has a number and no input, as an exception that `f` caught came in between.
         """

@@ -34,7 +34,7 @@ def around(span: Span | None = None) -> Around:
 
 @lru_cache(maxsize=256)
 def forward_nodes(tape: Tape, function: Tape | None) -> frozenset[int]:
-    """The nodes of `tape` that compute what the function itself does; all, if none is known."""
+    """The nodes of `tape` that belong to the function; all nodes if it is unknown."""
     if function is None:
         return frozenset(range(len(tape)))
     places = {node[:3]: i for i, node in enumerate(tape.nodes)}
@@ -53,7 +53,7 @@ def forward_nodes(tape: Tape, function: Tape | None) -> frozenset[int]:
 
 
 def phase_of(nodes: frozenset[int], tape: Tape, of: Around) -> str:
-    """Whether some nodes are the function's own, what differentiation added, or both."""
+    """Whether nodes belong to the function, were added by differentiation, or both."""
     if of.backward:
         return BACKWARD
     forward = forward_nodes(tape, of.function)

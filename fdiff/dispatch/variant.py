@@ -86,7 +86,7 @@ class Traced(NamedTuple):
         return PlanStep(tape, self.check, self.call, self.device, self.written)
 
     def ordinary(self) -> Traced:
-        """The same with an ordinary tape, where it is an eager trace."""
+        """The same trace with an ordinary tape, if it is an eager one."""
         if self.eager is None:
             return self
         return self._replace(tape=to_ordinary_tape(self.eager, self.tape.outputs), eager=None)

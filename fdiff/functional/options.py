@@ -108,7 +108,7 @@ def refuse_lower(lower: object, call: str) -> None:
 
 
 def check_device(device: object, call: str) -> str:
-    """Refuse a device that fdiff does not know; whether it is there is found out by calls."""
+    """Refuse a device that fdiff does not know; calls find out whether it is present."""
     if isinstance(device, str) and device in DEVICES:
         return device
     fact = f"device must be one of {', '.join(map(repr, DEVICES))}, not {shown(device)}."

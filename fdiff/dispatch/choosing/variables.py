@@ -33,7 +33,7 @@ class RefusedLoopError(Exception):
 
 
 class WayRun(NamedTuple):
-    """A run of a body: what Python asked for, and the variables behind and before it."""
+    """A run of a body: the questions of Python, and the variables after and before it."""
 
     asked: list[tuple[int, bool]]
     values: list[object]

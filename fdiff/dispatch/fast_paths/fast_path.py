@@ -103,7 +103,7 @@ class FastPath(_Search):
         self._held = Held(HELD)
 
     def attach(self, prepared: partial[object], general: Builtin, split: Split) -> None:
-        """Name the prepared function whose calls this shortens, and what it calls now."""
+        """Note the prepared function whose calls this shortens, and its Python function."""
         self._prepared, self.general, self._split = prepared, general, split
         _every[id(self)] = self  # now: another thread may clear the caches at any moment
 
@@ -171,7 +171,7 @@ _immediate: dict[object, ImmediateFastPath] = {}
 
 
 def known_fast_path(f: object, inputs: object, operator: object) -> Builtin:
-    """The fast path of an immediate call of `f`; without one, what gives None.
+    """The fast path of an immediate call of `f`, or a function that returns None.
 
     No check of the arguments comes first: a fast path takes only calls like its sample.
     """
@@ -202,7 +202,7 @@ _every: WeakValues[int, FastPath] = WeakValues()  # of prepared functions
 
 
 def forget() -> None:
-    """Drop the fast paths of immediate calls, and what prepared functions hold."""
+    """Drop the fast paths of immediate calls and of prepared functions."""
     _immediate.clear()
     for path in _every.values():
         path.reset()

@@ -128,7 +128,7 @@ class _KernelCall:
         return template
 
     def inputs(self) -> list[KernelInput]:
-        """The kernel's inputs, each with its register or as the captured array it is."""
+        """The kernel's inputs, each with its register, or as a captured array."""
         types, layouts = self._step.tape.input_types, dict(self.variant.conditions.layouts)
         if len(self._sources) != len(types):
             raise NoFastPathError
@@ -201,7 +201,7 @@ def _only_step(variant: Variant) -> PlanStep:
 
 
 def _fits(value: object, type_: ArrayType) -> bool:
-    """Whether a kernel takes what was given as it is."""
+    """Whether a kernel takes an argument without conversion."""
     if isinstance(value, np.ndarray):
         return value.dtype == type_.dtype and value.shape == type_.shape
     return type_.shape == () and np.dtype(type(value)) == type_.dtype

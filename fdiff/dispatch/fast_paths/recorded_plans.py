@@ -45,7 +45,7 @@ class PlannedArray(DeviceArray):
 
     @property
     def number(self) -> int:
-        """Which array of the recording it is."""
+        """The number of the array in the recording."""
         return self.address >> _BITS
 
 
@@ -128,9 +128,9 @@ class PlanRecording:
     def sequence(
         self, compiled: Callable[[PlanStep, int], BareKernel], results: Sequence[int]
     ) -> BareKernel:
-        """One kernel that does what was recorded, whose outputs are the arrays of these numbers.
+        """One kernel for the recording, whose outputs are the arrays of these numbers.
 
-        `compiled` gives the kernel of a step, of whose inputs so many are the plan's.
+        `compiled` gives the kernel of a step, given how many of its inputs are the plan's.
         """
         kernels_by_step = {
             id(entry.step): compiled(entry.step, self._own_inputs(entry)) for entry in self.runs

@@ -150,7 +150,7 @@ def _vectors(recorded: RecordedCall, inputs: list[object]) -> list[Source]:
 
 
 def _captured(array: np.ndarray, call: str) -> np.ndarray:
-    """A captured array, which a kernel reads where it is."""
+    """A captured array, which a kernel reads in place."""
     odd = not array.flags.aligned or any(step % array.itemsize for step in array.strides)
     if odd:
         fact = "it reads an array whose entries are not aligned in memory."

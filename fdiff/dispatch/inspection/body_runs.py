@@ -1,6 +1,6 @@
-"""The runs of the bodies of loops and branches, one by one: what looks for a fault inside of them.
+"""The runs of the bodies of loops and branches, one by one, for searches for a fault inside.
 
-Whoever asks for the next run has the one before it run by NumPy. In a loop of many trips the first
+NumPy runs a body when the next one is asked for. In a loop of many trips the first
 trip of a kind is found by bisection: half of the trips take half of the time.
 """
 
@@ -25,7 +25,7 @@ IsBad = Callable[[Partial, int], bool]  # whether so many trips do what is looke
 
 
 class BodyCall(NamedTuple):
-    """The tape of a body, its arguments, and which trip of a loop it is; None of other bodies."""
+    """The tape of a body, its arguments, and the number of the trip if it is a loop's."""
 
     tape: Tape
     arguments: Arrays

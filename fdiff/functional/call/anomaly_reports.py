@@ -42,7 +42,7 @@ def backward_name(operation: str) -> str:
 
 
 def anomaly_error(call: str, anomaly: Anomaly, names: Names) -> AnomalyError:
-    """The error for what made the first NaN or infinity."""
+    """The error that names the operation with the first NaN or infinity."""
     held = ""
     if anomaly.node.primitive in (INPUT, CONSTANT):
         held = f"{_holder(anomaly.node, names)} holds {_kind(anomaly)} values.{_where(anomaly)}"
@@ -77,7 +77,7 @@ def _where(anomaly: Anomaly) -> str:
 
 
 def kind_of_values(value: object, mask: np.ndarray) -> str:
-    """Torch's word for what an array holds in the entries `mask`: nan, or inf."""
+    """Torch's word for the entries `mask` of an array: nan, or inf."""
     array = np.asarray(value)
     bad = array[np.broadcast_to(mask, array.shape)]
     return "nan" if np.isnan(bad).any() else "inf"
@@ -204,7 +204,7 @@ def _shown(anomaly: Anomaly) -> str:
 
 
 def _comment(line: Line | None) -> str:
-    """Where a node comes from: file and number of the line, and what it is the derivative of."""
+    """The file and line of a node, and the operation whose derivative it computes."""
     plain = written_line(line)
     if plain is None:
         return ""

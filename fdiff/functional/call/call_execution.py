@@ -47,7 +47,7 @@ warn_after_hint = forking.late("numpy_warnings", "fdiff.dispatch", "warn_after_h
 
 
 def close_abandoned(call: OperatorCall) -> object:
-    """Close what exceptions have left open: profiles, and traces of other threads."""
+    """Close profiles, and traces of other threads, that exceptions have left open."""
     observation.end_abandoned()
     if not tracing():
         forget_abandoned()
@@ -109,7 +109,7 @@ def as_floats(call: OperatorCall) -> object:
 
 
 def in_trace(call: OperatorCall) -> object:
-    """Record what the plan of a new trace would compute in the trace under way."""
+    """Record the computation of a new trace's plan in the trace under way."""
     args, kwargs, vectors = map_leaves(_plain, (call.args, call.kwargs, tuple(call.vectors)))
     variant, inputs = call.program.trace(call.f, args, kwargs)
     call.variant = variant

@@ -117,7 +117,7 @@ def _is_read_only(array: object) -> bool:
 
 @contextmanager
 def tracing_for(device: str | None) -> Generator[None]:
-    """Traces in this context are of functions that run on `device`; on none if it is None."""
+    """Functions that are traced in this context run on `device`; None names no device."""
     before, stack.device = stack.device, device
     try:
         yield

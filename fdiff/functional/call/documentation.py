@@ -63,7 +63,7 @@ class ComputedAttribute:
 
 
 def signature(f: Callable[..., object], name: str, options: Options) -> inspect.Signature:
-    """The arguments of the user's function, vectors where they are taken, and what comes out."""
+    """The arguments of the user's function, the vectors of a product, and the result."""
     try:
         own = inspect.signature(f)
     except not_foreign(TypeError, ValueError):  # of functions written in C
@@ -107,7 +107,7 @@ def _with_vector(
 
 
 def call_form(f: Callable[..., object], name: str, options: Options) -> str:
-    """The names of the arguments and what comes out, on one line: ``(x, v) -> H v, like x``."""
+    """The names of the arguments and the result, on one line: ``(x, v) -> H v, like x``."""
     own = signature(f, name, options)
     bare = [p.replace(annotation=p.empty, default=p.empty) for p in own.parameters.values()]
     names = ", ".join(map(str, bare))
@@ -116,7 +116,7 @@ def call_form(f: Callable[..., object], name: str, options: Options) -> str:
 
 
 def document(f: Callable[..., object], name: str, options: Options) -> str:
-    """A line on what the prepared function is and gives, above the text of the user's function."""
+    """A line about the prepared function and its result, above the user's own text."""
     own = getattr(f, "__name__", type(f).__name__)
     head = f"fdiff.{name} of {own}{signature(f, name, options)}"
     return "\n\n".join(filter(None, [head, inspect.getdoc(f)]))

@@ -221,7 +221,7 @@ def _fits(entry: object, type_: ArrayType) -> bool:
 
 
 def _entry(entry: object, type_: ArrayType, place: str, like: str, call: str) -> object:
-    """An entry of `v`, converted to the dtype of what it is multiplied with."""
+    """An entry of `v`, converted to the dtype of the array that it multiplies."""
     if isinstance(entry, np.ndarray) and type(entry) not in (np.ndarray, np.memmap, LocalArray):
         fact = f"{place} is an array of type {type(entry).__name__}, which is not supported."
         raise failure(InputError, call, fact, "Pass a plain array: numpy.asarray(v).")

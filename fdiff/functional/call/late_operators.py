@@ -26,7 +26,7 @@ def step_of(
     values: Callable[[Traced, Arrays], list[np.ndarray]],
     **request: object,
 ) -> Step:
-    """The step of a plan: the tape that `pipeline` derives; of an eager trace, what `values` is."""
+    """The step of a plan: the tape that `pipeline` derives, or `values` of an eager trace."""
     if traced.eager is not None:
         return EagerStep(partial(values, traced))
     return traced.step(derive(pipeline, traced.tape, **request))

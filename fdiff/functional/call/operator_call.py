@@ -66,7 +66,7 @@ class Operator:
         return program_of(f, (self, argnums), program)
 
     def origin(self, argnums: Argnums) -> Origin:
-        """From what the prepared function of this operator is made again."""
+        """The record from which the prepared function of this operator is made again."""
         settings = self.settings if argnums is None else {"argnums": argnums, **self.settings}
         return Origin(self.function, settings)
 

@@ -251,14 +251,14 @@ if TYPE_CHECKING:
         def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...
 
     class Vjp(AnyPrepared, Generic[P, R]):
-        """``vjp(f)``: outputs, and what is built like the point."""
+        """``vjp(f)``: outputs, and cotangents with the structure of the point."""
 
         def __call__(
             self, x: X, v: object = ..., /, *args: P.args, **kwargs: P.kwargs
         ) -> tuple[R, X]: ...
 
     class Jvp(AnyPrepared, Generic[P, R]):
-        """``jvp(f)``: outputs, and what is built like them."""
+        """``jvp(f)``: outputs, and tangents with their structure."""
 
         def __call__(
             self, x: object, v: object = ..., /, *args: P.args, **kwargs: P.kwargs
@@ -342,7 +342,7 @@ def _tier_lines(program: Program) -> Iterator[str]:
 
 
 def _arrived(origin: Origin, f: Function, _: None) -> AnyPrepared:
-    """A prepared function that was sent with what its code lacks, in this order."""
+    """Unpickle a prepared function; the missing parts of its code arrive last."""
     return origin.again(f)
 
 
@@ -362,7 +362,7 @@ def _is_global(prepared: AnyPrepared, *, sent_whole: bool) -> bool:
 
 
 def _name(f: Function) -> str:
-    """What is prepared, and where it is defined: ``model, model.py:12``."""
+    """The name of the user's function, and where it is defined: ``model, model.py:12``."""
     if isinstance(f, Prepared):
         name, _, place = _name(f.__wrapped__).partition(", ")
         return f"{f.__fdiff__}({name})" + (place and f", {place}")

@@ -68,7 +68,7 @@ def _misfit(
 
 
 def _shown(parameter: CParameter, value: object) -> str:
-    """An argument as an error says what it is."""
+    """The description of an argument in an error."""
     if not isinstance(value, np.ndarray):
         return f"of type {type(value).__name__}"
     if value.dtype != parameter.dtype or value.shape != parameter.shape or not parameter.pointer:

@@ -171,7 +171,7 @@ def _tree(value: object, number: Iterator[int], call: str, *, any_tree: bool) ->
 def full_layout(
     partial_layout: CallLayout, single: SingleKernel, *, any_tree: bool = False
 ) -> tuple[CallLayout, tuple[object, ...]]:
-    """The layout of a call, and what its results are in this kernel: outputs, or numbers."""
+    """The layout of a call, and its results in this kernel: outputs, or numbers."""
     pairs = zip(single.sources, single.kernel.inputs, strict=True)
     read = {source: argument.dtype for source, argument in pairs if type(source) is int}
     arguments = tuple([

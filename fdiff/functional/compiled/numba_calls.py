@@ -89,7 +89,7 @@ class CallRecords:
         return self.record(example)
 
     def _watch(self, example: Example) -> None:
-        """While anomalies are looked for: make the call from Python, which raises what it finds.
+        """In anomaly detection, make the call from Python, which raises the error.
 
         Machine code asks at each call then (`fdiff.kernels.RecordTable`).
         """
@@ -155,7 +155,7 @@ class CallRecords:
         return variant.refresh(self._target.f)
 
     def _refuse_rebound(self) -> None:
-        """Refuse a new record where what was read for the first one is something else by now."""
+        """Refuse a new record if a value that the first record read has changed."""
         variant, before = self._first
         now = self._captured(variant)
         same = now is not None and before is not None

@@ -23,7 +23,7 @@ DOUBLE = (np.dtype(np.float64), np.dtype(np.complex128))
 
 
 def check_gradient(f: Function, inputs: object, settings: CheckSettings) -> None:
-    """Raise `GradcheckError` unless the derivatives of `f` are those measured."""
+    """Raise `GradcheckError` unless the derivatives of `f` equal the measured ones."""
     function = function_at(f, inputs, "gradcheck")
     _check(function, settings)
 
@@ -36,7 +36,7 @@ def check_gradient_of_gradient(
     *,
     non_contiguous: bool,
 ) -> None:
-    """Raise `GradcheckError` unless the derivatives of the pullback of `f` are those measured.
+    """Raise `GradcheckError` unless the derivatives of the pullback of `f` equal measured ones.
 
     They are taken with respect to the inputs and the cotangents that are pulled back.
     """

@@ -72,7 +72,7 @@ def _compare_forward(function: PlainFunction, settings: DirectionSettings, where
 
 
 def _compare_reverse(function: PlainFunction, settings: DirectionSettings, where: str) -> None:
-    """Values of `vjp`, and the product of a random direction with what it pulls back."""
+    """Values of `vjp`, and the product of a random direction with its cotangents."""
     inputs, rng = tuple(function.inputs), np.random.default_rng(0)
     directions, bars = _random(inputs, rng), _random(function.outputs, rng)
     values, pulled = vjp(function.f, inputs, bars[0] if function.single else tuple(bars))

@@ -53,7 +53,7 @@ def mismatch(mode: str, o: int, i: int, measured: object, analytical: object) ->
 def broken(
     function: FunctionUnderCheck, fact: str, picture: Picture | None = None
 ) -> GradcheckError:
-    """The error for what is wrong with a derivative."""
+    """The error that names the fault of a derivative."""
     error = failure(GradcheckError, function.call, fact, LOOK)
     if picture is not None:
         error.picture = picture

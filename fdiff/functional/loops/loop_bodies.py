@@ -65,7 +65,7 @@ class LoopBody:
         raise trace.fail(fact, WAYS)
 
     def refuse_deed(self, deed: str) -> NoReturn:
-        """Refuse what each trip would do in its own way."""
+        """Refuse an action that would differ from trip to trip."""
         operator, trace = self.call.partition("(")[0], current()
         error = trace.fail(f"the body of `fdiff.{operator}` {deed}.", SHOWN)
         trace.refused = trace.refused or error  # whoever catches it
@@ -214,7 +214,7 @@ def with_extras_before(traced: TracedBody, count: int) -> Tape:
 
 
 def handles(leaves: Sequence[TracedArray], kinds: Sequence[OutputLeaf]) -> list[TracedArray]:
-    """The results of a loop as what they are in NumPy: arrays, or scalars."""
+    """The results of a loop as NumPy's arrays and scalars."""
     return [
         TracedArray(x.home, x.id, x.type, scalar=kind.scalar and not x.shape)
         for x, kind in zip(leaves, kinds, strict=True)
@@ -289,7 +289,7 @@ def _merged(
 
 
 def as_kinds(leaves: Sequence[object], kinds: Sequence[OutputLeaf]) -> list[TracedArray]:
-    """The first carries, in the dtypes of those that trips give."""
+    """The initial carries, converted to the dtypes of the carries that trips return."""
     arrays = [*map(traced, leaves)]
     pairs = zip(arrays, kinds, strict=True)
     return [traced(x.astype(cast("ArrayType", k.type).dtype)) for x, k in pairs]

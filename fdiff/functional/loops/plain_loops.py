@@ -57,7 +57,7 @@ class Rows:
         self.length = int(cast("int", length if own is None else own))
 
     def entry(self, k: int) -> object:
-        """The row of a trip, which is its own."""
+        """A copy of the row of a trip."""
         return unflatten(self.spec, [_own(x[k]) for x in self.leaves])  # type: ignore[index] - arrays
 
 

@@ -386,7 +386,7 @@ class WithValue:
 
 
 def _products(function: Function) -> dict[tuple[bool, bool, str], Operator]:
-    """A product by whether it is strict, whether it gives the value too, and the device."""
+    """The operator of a product with these settings."""
     operators: dict[tuple[bool, bool, str], Operator] = {}
     for strict, value, device in product_of((False, True), (False, True), DEVICES):
         plan = partial(HvpPlan, name=function.__name__, value=value)

@@ -344,7 +344,7 @@ def jvp(
 
 
 def _operators(function: Function, plan: MakePlan) -> dict[tuple[bool, str], Operator]:
-    """A product by whether it is strict, and by its device."""
+    """The operator of a product with these settings."""
     return {
         (strict, device): Operator(
             function,

@@ -82,7 +82,7 @@ class SparseOperator(Operator):
 
 
 def _arranged(f: Function, operator: SparseOperator, *args: object, **kwargs: object) -> Arguments:
-    """The arguments of a call, in which nothing asks for what a sparse result has not."""
+    """The arguments of a call; requests that a sparse result cannot serve are refused."""
     out = "out" in kwargs and not has_parameter(f, "out")
     if operator.part == "array":
         if out:

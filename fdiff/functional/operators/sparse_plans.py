@@ -221,7 +221,7 @@ def _attributes(block: SparseBlock, kind: type) -> dict[str, object]:
 
 
 class _Shown:
-    """Methods of a pattern beyond those that SciPy's array has."""
+    """Methods that a pattern has beside the methods of SciPy's array."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture of the pattern to a file.

@@ -80,7 +80,7 @@ class Structures:
 
     @property
     def fixed(self) -> SparseTape | None:
-        """The structure, where it is one for all inputs."""
+        """The structure, if all inputs share one."""
         first = self.kept[0] if len(self.kept) == 1 else None
         return None if first is None or first.pins or first.index_tape is not None else first
 

@@ -159,7 +159,7 @@ hooks.batching_rules = with_batching_rules
 
 
 def _first_mapped(tape: Tape, carries: Sequence[bool], left: set[int]) -> int | None:
-    """The first call with a batching rule that depends on a mapped input; none of those `left`."""
+    """The first call with a batching rule that depends on a mapped input and is not `left`."""
     calls = [i for i in batching_calls(tape) if i not in left]
     if not calls:
         return None

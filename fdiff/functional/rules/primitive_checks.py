@@ -124,7 +124,7 @@ class _SampleTests:
                 self._equal("in a batch, its gradient", gradient, np.stack(loop))
 
     def _shapes(self) -> None:
-        """Numbers, empty arrays and broadcasting, of what acts entry by entry."""
+        """Check numbers, empty arrays and broadcasting of elementwise operations."""
         flat = [x.ravel() for x in broadcast_all(*self.args)]
         if not flat[0].size:
             return

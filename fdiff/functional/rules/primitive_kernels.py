@@ -76,7 +76,7 @@ def _parsed(source: object, call: str) -> tuple[ast.FunctionDef | ast.Lambda, st
 
 
 def _function_of_code(source: object, call: str) -> tuple[ast.FunctionDef | ast.Lambda, str]:
-    """The function whose code a Python function has, or what Numba compiled of one."""
+    """The source of a Python function, or of the Python function that Numba compiled."""
     function = getattr(source, "py_func", source)
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
@@ -122,7 +122,7 @@ class _Doubles(NamedTuple):
 
 
 def _address(source: Any, call: str) -> tuple[int, _Doubles | None]:
-    """The address of a C function, and what it takes if the object tells."""
+    """The address of a C function, and its parameters if the object tells them."""
     if type(source).__name__ == "PyCapsule":
         return _of_capsule(source, call)
     if type(source).__name__ == "LowLevelCallable":

@@ -58,7 +58,7 @@ def _without_derivative(call: RuledCall) -> object:
 
 
 def _entered_alone(call: RuledCall) -> object:
-    """Enter a call that is not differentiated before it is batched, by the user's rule."""
+    """Enter a call that the user's rule batches, and that is differentiated after that."""
     tapes = FunctionAlone(call).tapes()
     rule = ValueRule(tapes.outs.types, tapes.forward, batching_rule(call))
     return entered(call, rule, tapes)

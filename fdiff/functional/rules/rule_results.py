@@ -81,7 +81,7 @@ class RuleResults:
     def _matched(
         self, owner: object, result: object, words: str, of: str
     ) -> Iterator[tuple[object, object]]:
-        """The leaves of a structure, each with what stands there in the other; None for none."""
+        """The leaves of a structure, each with the leaf at its place in the other, or None."""
         mine = node_parts(owner)
         if result is None:
             yield from ((leaf, None) for leaf in flatten(owner)[0])

@@ -44,7 +44,7 @@ class TracedRule(NamedTuple):
 
     @property
     def floating(self) -> list[ArrayType]:
-        """Types of those that have a derivative."""
+        """The types of the arguments that have a derivative."""
         return [t for t in self.types if t.floating]
 
     @property
@@ -58,7 +58,7 @@ Split = Callable[[object], tuple[object, Sequence[object], object]]
 
 
 def closure_error(name: str, line: Line | None) -> TraceError:
-    """The error of a function, or a rule, that closes over what is differentiated."""
+    """The error of a function, or a rule, that closes over a differentiated value."""
     fact = (
         "the function, or its rule, reads a differentiated value from outside, for which there is"
         " no rule."
@@ -104,7 +104,7 @@ class RuleTracing:
         inputs: Sequence[ArgumentSpec],
         split: Split = lambda outputs: (outputs, (), None),
     ) -> TracedRule:
-        """The recording of a function of traced arrays, and how what it returns is built."""
+        """The recording of a function of traced arrays, and the structure of its result."""
         outs: list[object] = []
         told: list[Any] = []
 
