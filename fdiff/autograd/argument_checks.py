@@ -14,14 +14,14 @@ MAKE = "Make it by fdiff.autograd.tensor."
 
 
 def require_function(function: object, role: str, call: str) -> None:
-    """Refuse what cannot be called; `role` says which argument it is."""
+    """Refuse an argument that cannot be called; `role` names the argument."""
     if not callable(function):
         fact = f"{role} must be a function, not {type(function).__name__}."
         raise failure(InputError, f"fdiff.autograd.{call}", fact, "Pass the function itself.")
 
 
 def require_recorded(array: object, call: str) -> None:
-    """Refuse what is no recorded array."""
+    """Refuse an object that is not a recorded array."""
     if not hasattr(array, "edge_now"):
         fact = f"a recorded array is needed, not {type(array).__name__}."
         raise failure(InputError, f"fdiff.autograd.{call}", fact, MAKE)

@@ -308,7 +308,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
 
 
 def _require_array(tensor: object) -> None:
-    """Refuse what cannot have a tangent."""
+    """Refuse arrays that cannot have a tangent."""
     if not isinstance(tensor, RecordedArray | np.ndarray | np.generic | Number | TracedArray):
         fact = f"an array is needed, not {type(tensor).__name__}."
         way = "Give what make_dual returned, or what was computed from it."

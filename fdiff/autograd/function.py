@@ -186,7 +186,7 @@ class Function(FunctionCtx):
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator of ``backward``: what it computes cannot be differentiated again.
+    """Decorator of ``backward``: its results cannot be differentiated again.
 
     It runs without recording; a derivative of its result raises an error.
 

@@ -244,7 +244,7 @@ class SetMode(GradientMode):
         self._enter()
 
     def _current(self) -> dict[str, object]:
-        """The setting as it is now."""
+        """The present setting."""
         raise NotImplementedError
 
     def _before(self) -> dict[str, object]:

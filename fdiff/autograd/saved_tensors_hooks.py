@@ -241,13 +241,13 @@ class _Copies:
         self.nodes: dict[Version, list[weakref.ref[GraphNode]]] = {}
 
     def note(self, node: GraphNode) -> None:
-        """Remember what a node has saved."""
+        """Remember the arrays that a node has saved."""
         for version, _ in node.counts:
             if version is not FIXED[0]:
                 self.nodes.setdefault(version, []).append(weakref.ref(node))
 
     def keep(self, version: Version) -> None:
-        """Copy what nodes have saved of an array that is about to be stored into."""
+        """Copy saved arrays that share memory with an array about to be stored into."""
         for reference in self.nodes.pop(version, ()):
             node = reference()
             if node is None or node.saved is None:

@@ -93,7 +93,7 @@ class ThreadState(threading.local):
 
     @property
     def inference(self) -> bool:
-        """Whether what is made now is an inference array."""
+        """Whether new arrays are inference arrays."""
         return self._inference
 
     @inference.setter
@@ -108,7 +108,7 @@ class ThreadState(threading.local):
 
     @property
     def view(self) -> Recorder:
-        """The innermost trace, as it is seen where gradients are on, or off."""
+        """The innermost trace, as seen with gradients on or off."""
         return stack.traces[-1]
 
     @view.setter
@@ -162,7 +162,7 @@ class EnteredState:
         self.before, self.outer = before, outer
 
     def leave(self) -> None:
-        """Bring back what was before; where others were entered in it, once those are left."""
+        """Restore the state before, once contexts that were entered inside are left."""
         entry, inner = state.entered, list[EnteredState]()
         while entry is not None and entry is not self:
             inner.append(entry)

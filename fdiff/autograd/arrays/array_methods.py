@@ -101,7 +101,7 @@ _UNASKED = object()
 
 
 def _foreign(other: object) -> bool:
-    """Whether something is no operand of NumPy's, and may know itself what to do."""
+    """Whether an object is not an operand for NumPy, and may implement the operation itself."""
     if other.__class__ in _KNOWN:
         return False
     asked = getattr(other, "__array_ufunc__", _UNASKED)  # pandas and others have a function here

@@ -69,7 +69,7 @@ def stored(
     perform: Callable[[], object],
     line: Line | None,
 ) -> Any:
-    """A call that stores into some of its operands: what NumPy gives, with the histories.
+    """A call that stores into some of its operands: the results of NumPy, with their histories.
 
     `perform` lets NumPy compute.
     """
@@ -133,7 +133,7 @@ def _before(call_recipe: Recipe, k: int, x: Any, targets: list[RecordedArray]) -
 
 
 def rebase(x: RecordedArray, history: RecordedArray, line: Line | None) -> None:
-    """Give an array, and the root whose view it is, the history of what was stored."""
+    """Give an array, and the root of the view, the history of the stored values."""
     view = x.viewing
     if not isinstance(view, ViewOf):
         move_retained(x, history.edge)

@@ -148,7 +148,7 @@ class ViewOfRule:
             raise self._refusal(_INDIRECT)
 
     def check_store(self, *, moves: bool) -> None:
-        """Raise for a store of what requires a gradient (`moves`) or not."""
+        """Raise for a store of values that require a gradient (`moves`), or of others."""
         if self.ruled or moves or self.root.requires_grad:
             raise self._refusal("is being")
 

@@ -198,7 +198,7 @@ class _Composition:
         return sorted(some, key=lambda k: -self.nodes[k].number)
 
     def _leads_on(self, node: GraphNode) -> bool:
-        """Whether cotangents are needed beyond a node; not so where it is all that is asked for."""
+        """Whether cotangents are needed behind a node, or it is the last one that is asked for."""
         return any(e is not None and self.needed[self.places[e[0]]] for e in node.edges)
 
     def _types(self) -> list[ArrayType]:

@@ -122,7 +122,7 @@ def _threads() -> AbstractContextManager[None]:
 
 
 def _flags(call: str, retain_graph: object, create_graph: object) -> tuple[bool, bool]:
-    """Whether a pass keeps the graph and whether it is recorded; by default both or neither."""
+    """Whether a pass keeps the graph, and whether it is recorded; by default both or neither."""
     call = f"fdiff.autograd.{call}"
     create = flag(create_graph, "create_graph", call)
     return create if retain_graph is None else flag(retain_graph, "retain_graph", call), create

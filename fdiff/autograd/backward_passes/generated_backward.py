@@ -79,7 +79,7 @@ class _PassWriter:
         return defined("run", self.lines, self.names)
 
     def _saved(self, k: int, node: GraphNode) -> None:
-        """Read what a node saved, which nobody may have stored into."""
+        """Read the saved values of a node, which must not have changed."""
         values = node.saved
         if not values:
             if node.recipe.through_view:  # freed all the same
@@ -146,7 +146,7 @@ class _PassWriter:
         ]
 
     def _deliver(self) -> None:
-        """Free what was saved, and add to the leaves."""
+        """Free the saved values, and add to the gradients of the leaves."""
         nodes = self.found.nodes
         ran = [(k, nodes[k]) for k in self.program.ran]
         freed = [f"n{k}" for k, n in ran if n.saved or n.recipe.through_view]  # as by `free`

@@ -109,7 +109,7 @@ class FragileNodes:
 
 
 def _enter_recipe(node: GraphNode, key: list[object]) -> Sequence[object] | None:
-    """Enter what a node computes in the key; gives its saved values.
+    """Enter the computation of a node in the key; gives its saved values.
 
     None if the graph has to be run node by node because of it.
     """

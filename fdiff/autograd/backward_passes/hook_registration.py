@@ -58,7 +58,7 @@ def retain_grad(self: RecordedArray) -> None:
 
 
 def _retain(array: RecordedArray, edge: Edge) -> None:
-    """Let what arrives at `edge` become the gradient of an array."""
+    """Store the cotangent that arrives at `edge` as the gradient of an array."""
     kept = weakref.ref(array)
     node, nr = edge
 

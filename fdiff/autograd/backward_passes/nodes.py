@@ -58,7 +58,7 @@ class GradientEdge(NamedTuple):
 
 
 class RemovableHandle:
-    """Removes a hook again: what `register_hook` and its like return."""
+    """The handle that `register_hook` and its like return, which removes the hook."""
 
     def __init__(self, hooks: dict[int, Hook], number: int) -> None:
         self._hooks = hooks
@@ -266,7 +266,7 @@ class CustomNode(GraphNode):
     @property
     @noting
     def counts(self) -> tuple[tuple[Version, int], ...]:
-        """Version counters of what was saved, as they were then."""
+        """The version counters of the saved arrays when they were saved."""
         return self.kept.counts
 
     @counts.setter
@@ -306,7 +306,7 @@ def call_hook(hook: Callable[..., object], *args: object, form: str = "hook(grad
 
 
 def refuse_result(result: object) -> None:
-    """Refuse what a hook gives whose results count for nothing."""
+    """Refuse the result of a hook whose results are ignored."""
     if result is None:
         return
     if hasattr(result, "edge_now"):

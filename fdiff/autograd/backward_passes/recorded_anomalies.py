@@ -32,7 +32,7 @@ def watching() -> bool:
 
 
 def check_output(array: Any, node: GraphNode) -> None:
-    """Raise if what a backward pass begins at is not finite itself."""
+    """Raise if the seed of a backward pass is not finite."""
     if watching() and (mask := not_finite(array.value)).any():
         kind = kind_of_values(array.value, mask)
         where = entries_in_words(array.value, mask)
@@ -109,7 +109,7 @@ def _values(node: GraphNode, bars: Mapping[int, Part], value: np.ndarray, mask: 
 
 
 def _blamed(node: GraphNode, origin: tuple[GraphNode, str] | None = None) -> str:
-    """The forward call that made what the node computed with, where that is not finite."""
+    """The forward call that made an operand of the node which is not finite."""
     if origin is None and (origin := _maker(node)) is not None:
         origin = first_behind(origin[0]) or origin
     if origin is None:

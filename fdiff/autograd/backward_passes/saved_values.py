@@ -55,7 +55,7 @@ class Packed:
 
 
 def pack(node: GraphNode) -> None:
-    """Hand what a node saved to the hooks under way."""
+    """Pass the saved values of a node to the hooks in force."""
     pack_hook, unpack = state.saved_hooks[-1]
     packed: list[object] = []
     saved: tuple[Any, ...] = node.saved or ()
@@ -120,7 +120,7 @@ def modified(saver: str, line: Line | None, version: Version, count: int) -> Run
 
 
 def free(node: GraphNode) -> None:
-    """Drop what a node has saved; one that keeps nothing may be passed again, as in torch."""
+    """Drop the saved values of a node; a node that saves none may be passed again, as in torch."""
     if node.saved or (node.__class__ is GraphNode and node.recipe.through_view):
         node.saved = None
         node.counts = ()

@@ -122,11 +122,11 @@ class Replay:
         return self.what(*args, **kwargs)
 
     def forget(self) -> None:
-        """Drop the arrays: what is known by this call keeps it."""
+        """Drop the arrays, because the caches keep this call."""
         self.tree, self.arrays = ((), {}), []
 
     def _enter(self, x: Any) -> bool:
-        """Enter an argument; False if it is none of those that calls can be compared by."""
+        """Enter an argument; False if calls cannot be compared by it."""
         kind: Any = type(x)
         if _is_array(x):
             self.arrays.append(x)

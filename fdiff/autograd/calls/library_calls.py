@@ -227,7 +227,7 @@ _DATA = (str, bytes, int, float, complex, bool, type(None), np.generic, np.dtype
 
 
 class Opened(NamedTuple):
-    """A result: its `leaves`, the `arrays` among them, and how it is assembled again."""
+    """A result: its `leaves`, the `arrays` among them, and how to assemble it again."""
 
     leaves: list[object]
     places: list[int]
@@ -288,7 +288,7 @@ def opened(result: object) -> Opened:
 
 
 def _build(tree: Any, leaves: list[object], named: list[bool]) -> Callable[[Iterator[object]], Any]:
-    """Enter the leaves of a tree; gives what builds it of others."""
+    """Enter the leaves of a tree; gives a function that builds the tree from other leaves."""
     kind: Any = type(tree)
     if kind is dict or hasattr(kind, "__fdiff_fields__"):  # the result of a solver under trace
         make, fields = (dict, tree) if kind is dict else tree.__fdiff_fields__()

@@ -61,7 +61,7 @@ class RecordedObject:
             self.taken.append((x, np.array(x.value if type(x) is RecordedArray else x)))
 
     def check(self) -> None:
-        """Raise if what the object was made of has been stored into."""
+        """Raise if an argument of the object has been stored into."""
         for x, before in self.taken:
             now = x.value if type(x) is RecordedArray else x
             if not np.array_equal(now, before, equal_nan=before.dtype.kind in "fc"):

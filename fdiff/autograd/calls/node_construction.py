@@ -26,7 +26,7 @@ def enter(
     outputs: Sequence[Any],
     line: Line | None,
 ) -> None:
-    """Fill in the node of a call: where its operands come from, and what of it is saved."""
+    """Fill in the node of a call: its edges, and its saved values."""
     node.recipe = recipe
     edges: list[Edge | None] = []
     for x, needed in zip(operands, recipe.needed, strict=True):

@@ -34,7 +34,7 @@ def observed_operation(
 
 
 def observed_pass(nodes: Sequence[GraphNode]) -> AbstractContextManager[Span | None]:
-    """A span for a backward pass that one tape computes: what it pulls back through."""
+    """A span for a backward pass by one tape, with the nodes that it pulls back through."""
     if observation.observer is None:
         return span("", BACKWARD)
     return span("backward", BACKWARD, nodes=most_common(node.name() for node in nodes))

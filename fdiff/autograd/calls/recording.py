@@ -255,7 +255,7 @@ def static_key(prefix: tuple[object, ...], x: Any) -> tuple[object, ...] | None:
 
 
 def _recipe_of(out: RecordedArray) -> Recipe | None:
-    """The recipe of what gave `out`, if it depends on kinds alone, and gives one array."""
+    """The recipe of the call that gave `out`, if it depends on kinds alone and gives one array."""
     if not out.kind.requires_grad or out.edge is None:
         return None
     node = out.edge[0]
@@ -265,7 +265,7 @@ def _recipe_of(out: RecordedArray) -> Recipe | None:
 
 
 def _never_recorded(calls: object, kinds: Sequence[ArrayKind], out: RecordedArray) -> bool:
-    """Whether what gave `out` for operands of these kinds is never recorded in these modes."""
+    """Whether the call that returned `out` is never recorded for these kinds in these modes."""
     if calls is UNRECORDED_CALLS:
         return not out.kind.requires_grad
     return out.kind.type.dtype.kind not in "fc" or not any(k.requires_grad for k in kinds)

@@ -131,7 +131,7 @@ class Digest(NamedTuple):
         return cls(total, float(np.sqrt(square)), rounding)
 
     def agrees(self, other: Digest) -> bool:
-        """Whether both are of the same array; what is not finite agrees with itself alone."""
+        """Whether both are of one array; values that are not finite agree with themselves alone."""
         if not (np.isfinite(self.total) and np.isfinite(self.norm)):
             return not (np.isfinite(other.total) and np.isfinite(other.norm))
         return abs(self.total - other.total) <= self.rounding * self.norm

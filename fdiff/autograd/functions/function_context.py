@@ -136,7 +136,7 @@ def for_arrays(rule: UserRule, places: Sequence[int], count: int) -> UserRule:
 def positional(
     rule: UserRule, name: str, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[Any, ...]:
-    """All arguments of ``apply`` by position, with what `forward` defaults to for ``setup``.
+    """All arguments of ``apply`` by position, with the defaults of `forward` for ``setup``.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def as_many(name: str, result: object, count: int) -> list[Any]:
 
 
 def summed_to(gradient: Any, wanted: tuple[int, ...]) -> Any:
-    """A gradient summed over axes that were broadcast; as it is where that gives another shape."""
+    """A gradient summed over axes that were broadcast; unchanged where the shapes differ."""
     shape = np.shape(gradient)
     lead = len(shape) - len(wanted)
     if shape == wanted or lead < 0:

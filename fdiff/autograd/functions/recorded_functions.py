@@ -268,7 +268,7 @@ def _restored(value: Any, history: Any, node: Callable[[], CustomNode | None]) -
 
 
 def _gone(kind: ArrayKind, output: int) -> CustomNode:
-    """In place of a node that went with its graph: what leads there cannot be differentiated."""
+    """Stand-in for a node that was freed with its graph; it cannot be differentiated."""
     node = CustomNode("FreedBackward", (), _refused, None)
     node.output_kinds = (kind,) * (output + 1)
     return node
@@ -293,7 +293,7 @@ def _shaped(name: str, k: int, gradient: Any, type_: Any) -> Any:
 
 
 def _check_marks(ctx: FunctionCtx) -> None:
-    """Refuse marks of what is no array."""
+    """Refuse marks of objects that are not arrays."""
     for name, marked in (("mark_dirty", ctx._dirty), ("mark_non_differentiable", ctx._flat)):
         for x in marked:
             if not isinstance(x, RecordedArray | np.ndarray | np.generic):

@@ -33,7 +33,7 @@ def apply_traced(cls: object, rule: UserRule, args: tuple[object, ...]) -> Any:
 
 
 def _check_vmap(cls: Any, rule: UserRule) -> None:
-    """Refuse what torch refuses of a class with a `vmap` of its own."""
+    """Refuse classes with a `vmap` of their own that torch refuses."""
     if cls.generate_vmap_rule:
         raise RuntimeError(
             f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an"

@@ -31,7 +31,7 @@ def write(to: FunctionBuilder, body: list[ast.stmt], arguments: dict[str, TypedV
 
 
 def _statements(to: FunctionBuilder, body: list[ast.stmt]) -> None:
-    """One after the other; what follows a jump is never reached."""
+    """The statements in order; statements after a jump are never reached."""
     for k, statement in enumerate(body):
         checkpoint()
         if to.code.block.is_terminated:

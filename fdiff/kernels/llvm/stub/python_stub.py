@@ -65,7 +65,7 @@ def _run(
 
 
 def _taken(value: object, entry: KernelInput) -> np.ndarray | None:
-    """The array that an argument is; None if the kernel does not take it as it is."""
+    """The array of an argument; None if the kernel needs a conversion of it."""
     if type(value) is not np.ndarray:
         number = entry.shape == () and entry.written is None
         fits = number and isinstance(value, (float, complex, np.inexact))

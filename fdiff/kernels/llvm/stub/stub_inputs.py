@@ -1,4 +1,4 @@
-"""Pieces of the entry stub that take the inputs of a kernel, and compare what its function read.
+"""Pieces of the entry stub that take the inputs of a kernel, and compare values that `f` read.
 
 They are parts of the body of one function; see `entry_stub` for the names in them. `TAKE_INPUTS`
 puts addresses and strides of arrays and numbers into the tables of the kernel, or finds that they

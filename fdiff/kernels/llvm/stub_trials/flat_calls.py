@@ -18,14 +18,14 @@ from .trial import F8, MISS, MOVED, ONE, TUPLE, Trial
 
 
 def flat_trials() -> Iterator[Trial]:
-    """Trials of what every stub does."""
+    """Trials of the steps of every stub."""
     yield from _arguments()
     yield from _layouts()
     yield from _kernels()
 
 
 def _arguments() -> Iterator[Trial]:
-    """Arrays and numbers as they come, and what does not fit."""
+    """Arrays and numbers without conversion, and arguments that do not fit."""
     array, number, exact = np.arange(3.0), 2.5, np.float64(0.5)
     vector, two = KernelInput(0, (3,), F8), KernelInput(1, (), F8)
     yield Trial(ONE, (array,), (vector,), (array,))

@@ -1,4 +1,4 @@
-"""Memory of which every word is accounted for: what a rehearsal of the entry stub may touch."""
+"""Memory that a rehearsal of the entry stub may touch, of which every word is accounted for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAD = 8  # words around memory of the stub's that are nobody's
 
 
 class Unfit(Exception):  # noqa: N818 - no error of a call, but what a rehearsal is there to find
-    """The stub did what it must not do."""
+    """The stub did something that is forbidden."""
 
 
 class Words:
@@ -81,7 +81,7 @@ class KnownMemory:
             raise Unfit("it reads or writes memory that is not its own")
 
     def know(self, thing: object) -> None:
-        """Let the stub use an object, and what is in it."""
+        """Let the stub use an object and its content."""
         if id(thing) in self.objects:
             return
         self.objects[id(thing)] = thing
@@ -111,7 +111,7 @@ class KnownMemory:
         return place
 
     def thing(self, address: int) -> Any:
-        """The object at an address; what is being made as its kind."""
+        """The object at an address; for an object under construction its kind."""
         if address not in self.objects:
             raise Unfit("it takes something for an object that is none")
         thing, kind = self.objects[address], self.kinds.get(address)

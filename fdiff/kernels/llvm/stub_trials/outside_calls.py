@@ -1,4 +1,4 @@
-"""Trials of what a function reads and writes outside: look-ups, predicates, stores."""
+"""Trials of reads and writes outside of a function: look-ups, predicates, stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .trial import CHECKS, F8, MISS, ONE, Trial
 
 
 def outside_trials() -> Iterator[Trial]:
-    """Trials of what the full stub compares before a call, and of arrays that it writes to."""
+    """Trials of comparisons of the full stub before a call, and of arrays that it writes to."""
     yield from _entries()
     yield from _objects()
     yield from _stores()

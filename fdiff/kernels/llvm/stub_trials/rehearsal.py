@@ -35,7 +35,7 @@ def _addresses() -> dict[int, str]:
 
 
 class Rehearsal(KnownMemory):
-    """One call of the stub: what the word ``rt`` of its text stands for.
+    """One call of the stub: the object behind the word ``rt`` of its text.
 
     `kernel` stands for the machine code, and `flag` tells what ``rt.flags`` is after it. The first
     call of the function that is `failing` fails with an error. `owned` counts references of
@@ -178,7 +178,7 @@ class Rehearsal(KnownMemory):
         return id(thing)
 
     def _tried(self, call: Callable[[], object]) -> int:
-        """The address of a new reference to what a call returns; 0 where it raises."""
+        """The address of a new reference to the result of a call; 0 if the call raises."""
         try:
             return self._new(call())
         except Unfit:

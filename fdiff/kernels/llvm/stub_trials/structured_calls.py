@@ -12,7 +12,7 @@ from .trial import F8, MISS, MOVED, ONE, Trial, nested_calls
 
 
 def structured_trials() -> Iterator[Trial]:
-    """Trials of what the full stub takes apart and puts together."""
+    """Trials of structures that the full stub takes apart and puts together."""
     yield from nested_calls()
     yield from _structures()
     yield from _results()
@@ -63,7 +63,7 @@ def _structures() -> Iterator[Trial]:
 
 
 def _unpacked(array: np.ndarray, other: np.ndarray) -> Iterator[Trial]:
-    """Items become inputs, in the order of registers; what does not fit is let go."""
+    """Items become inputs, in the order of registers; items that do not fit are released."""
     pair = tuple(KernelInput(k, (3,), F8) for k in (1, 2))
     for how, value, wrong, names in (
         ("SEQUENCE", (array, other), ((array,), (array, 1.0), [array, other], (array,) * 3), ()),

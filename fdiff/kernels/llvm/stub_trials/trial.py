@@ -35,7 +35,7 @@ CHECKS = Preconditions(occupied={}, fallback=_missed)
 
 
 class Trial(NamedTuple):
-    """One call: its arguments, its outcome, and what lies between.
+    """One call: its arguments, its outcome, and the memory in between.
 
     The `outcome` is a result, ``MISS``, or the class of an exception. `operands` are the arrays and
     numbers that the inputs are. The kernel returns `status` and sets `flag`; a function of the C
@@ -220,7 +220,7 @@ def flat_calls() -> Iterator[Trial]:
 
 
 def nested_calls() -> Iterator[Trial]:
-    """One call with all there is, and what does not fit."""
+    """One call with every kind of argument, and arguments that do not fit."""
     array, number, tag = np.arange(3.0), np.float64(0.5), "tag"
     unpacks = (
         Unpack("SEQUENCE", 0, list, 2), Unpack("DICT", 1, dict, 1, ("a",)),
