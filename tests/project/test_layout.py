@@ -396,7 +396,7 @@ def test_public_names_are_documented_and_functions_with_an_example():
     assert [name for name in takes_f if "\nRaises\n" not in documents[name]] == []
 
 
-MOST_OPTIONS = 8  # that are keyword-only
+MOST_OPTIONS, MOST_OWN = 8, 6  # that are keyword-only; of those, under no name of torch's
 
 
 def test_calls_have_few_options():
@@ -410,6 +410,11 @@ def test_calls_have_few_options():
     page = (ROOT / "docs" / "decisions" / "keyword-options.md").read_text(encoding="utf-8")
     exceptions = {name: int(n) for name, n in ROW.findall(page)}
     assert {name: n for name, n in counts.items() if n > MOST_OPTIONS} == exceptions
+    for row in page.splitlines():
+        if match := ROW.match(row):
+            own = set(re.findall(r"`(\w+)`", row.split("|")[3]))
+            assert own <= inspect.signature(calls[match[1]]).parameters.keys()
+            assert len(own) <= MOST_OWN
 
 
 # ----------------------------------------------------------------------------------------- sizes
