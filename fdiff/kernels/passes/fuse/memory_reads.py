@@ -1,4 +1,4 @@
-"""What effects read from memory, and what they compute: docs/decisions/materialisation.md."""
+"""Memory that effects read, and nodes that they compute: docs/decisions/materialisation.md."""
 
 from __future__ import annotations
 
