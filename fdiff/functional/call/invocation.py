@@ -74,12 +74,13 @@ def prepared_function(
     *,
     arrange: Callable[..., Arguments] | None = None,
     out: bool = True,
+    part_of: Callable[[str], AnyPrepared] | None = None,
 ) -> AnyPrepared:
     """The function that an operator returns, named after `f`.
 
     `origin` makes it again in another process. `split` separates its positional arguments into
     arguments of `f` and vectors, once `arrange` has put arguments given by keyword into their
-    places. Unless `out`, a keyword of that name is for `f`.
+    places. Unless `out`, a keyword of that name is for `f`. `part_of` gives its parts by name.
     """
     if (total := of_partitions(f, origin)) is not None:
         return total
@@ -114,5 +115,6 @@ def prepared_function(
     prepared.__wrapped__, prepared.__fdiff__ = f, name
     prepared.programs, prepared.program = {}, program
     prepared.split, prepared.origin, prepared.writes_out = split, origin, writes_out
+    prepared.part_of = part_of
     fast_path.attach(prepared, prepared_call, split)
     return prepared

@@ -29,12 +29,11 @@ from ..annotations import (
     ProductKeywords,
     R,
 )
-from ..call.late_operators import late
 from ..call.operator_call import Operator
 from ..call.prepared import Prepared
 from ..options import LEFT_OUT, check_chunk, check_device, check_flags, check_mode, refuse_lower
 from .dense_plans import check_hessian, hessian_plan
-from .jacobians import dense
+from .jacobians import dense, sparse_derivative
 from .products import TWO_SWEEPS, HvpPlan, product, refused
 
 if TYPE_CHECKING:
@@ -331,10 +330,11 @@ def hessian(
         if further or unknown:
             refuse_others(hessian, f, further, unknown)
         if sparse is not False:
-            return late("operators.sparse_derivatives", "sparse_hessian")(
-                hessian, f, inputs, argnums, sparse=sparse, lower=lower, device=device,
-                strict=strict, chunk_size=chunk_size, create_graph=create_graph,
-                outer_jacobian_strategy=outer_jacobian_strategy,
+            return sparse_derivative(
+                hessian, f, inputs, argnums,
+                {"sparse": sparse, "lower": lower, "device": device, "strict": strict},
+                {"chunk_size": chunk_size, "create_graph": create_graph,
+                 "outer_jacobian_strategy": outer_jacobian_strategy},
             )  # fmt: skip
         if lower is not False:
             refuse_lower(lower, called("hessian", f))

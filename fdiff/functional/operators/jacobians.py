@@ -32,6 +32,8 @@ from .dense_plans import check_jacobian, jacobian_plan
 if TYPE_CHECKING:
     from ..call.prepared import Blocks
 
+sparse_derivative = late("operators.sparse_derivatives", "sparse_derivative")
+
 
 @overload
 def jacobian(
@@ -161,10 +163,11 @@ def jacobian(
         if further or unknown:
             refuse_others(jacobian, f, further, unknown)
         if sparse is not False:
-            return late("operators.sparse_derivatives", "sparse_jacobian")(
-                jacobian, f, inputs, argnums, sparse=sparse, mode=mode, device=device,
-                complex_inputs=complex_inputs, strict=strict, chunk_size=chunk_size,
-                create_graph=create_graph, strategy=strategy,
+            return sparse_derivative(
+                jacobian, f, inputs, argnums,
+                {"sparse": sparse, "mode": mode, "device": device,
+                 "complex_inputs": complex_inputs, "strict": strict},
+                {"chunk_size": chunk_size, "create_graph": create_graph, "strategy": strategy},
             )  # fmt: skip
         if strict is not False or create_graph is not False or vectorize is not False:
             check_flags(

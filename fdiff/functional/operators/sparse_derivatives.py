@@ -15,7 +15,7 @@ from ...errors import InputError, called, choice, failure, flag, shown
 from ...tree import flatten
 from ..call.invocation import Arguments, immediate_call, no_vectors, prepared_function
 from ..call.operator_call import Check, Operator
-from ..call.prepared import AnyPrepared, Origin, Prepared
+from ..call.prepared import AnyPrepared, Origin
 from ..options import LEFT_OUT, check_argnums, check_callable, check_device, check_mode
 from .complex_rules import check_choice
 from .dense_plans import check_hessian, check_jacobian
@@ -71,14 +71,16 @@ class SparseOperator(Operator):
         origin = self.origin(argnums)
         if self.part != "array":
             options = {"derivative": origin.operator, "part": self.part, **origin.options}
-            origin = Origin(part_of, options)
-        prepared = prepared_function(
+            origin = Origin(part_again, options)
+
+        def part_of(name: str) -> AnyPrepared:
+            return self.again(name).prepared(f, argnums)
+
+        return prepared_function(
             self.program(f, argnums), f, no_vectors, origin,
             arrange=partial(_arranged, f, self), out=self.part == "data",
+            part_of=part_of if self.part == "array" else None,
         )  # fmt: skip
-        if self.part == "array" and isinstance(prepared, Prepared):
-            prepared.part_of = lambda name: self.again(name).prepared(f, argnums)
-        return prepared
 
 
 def _arranged(f: Function, operator: SparseOperator, *args: object, **kwargs: object) -> Arguments:
@@ -113,92 +115,54 @@ def refuse_recorded(arguments: object, call: str) -> None:
         raise failure(InputError, call, fact, way)
 
 
-def _derivative(
-    operator: Callable[[str], SparseOperator], f: Function, inputs: object, argnums: object
+def sparse_derivative(
+    derivative: Function,
+    f: Function,
+    inputs: object,
+    argnums: object,
+    settings: dict[str, object],
+    dense_settings: dict[str, object],
 ) -> object:
-    """The sparse derivative at `inputs`; with `inputs` left out, the prepared function."""
-    whole = operator("array")
-    check_callable(f, whole.name)
+    """`jacobian` or `hessian` with ``sparse=``; with `inputs` left out, the prepared function."""
+    name = derivative.__name__
+    call = called(name, f)
+    refuse_beside_sparse(f, name, **dense_settings)
+    checked = {key: _CHECKS[key](value, call) for key, value in settings.items()}
+    whole = _sparse_operator(derivative, "array", **checked)
+    check_callable(f, name)
     if inputs is LEFT_OUT:
-        return whole.prepared(f, check_argnums(argnums, f, whole.name))
-    refuse_recorded(inputs, called(whole.name, f))
+        return whole.prepared(f, check_argnums(argnums, f, name))
+    refuse_recorded(inputs, call)
     return immediate_call(whole, f, inputs, argnums)
 
 
-def sparse_jacobian(
-    jacobian: Function,
-    f: Function,
-    inputs: object,
-    argnums: object,
-    *,
-    sparse: object,
-    mode: object,
-    device: object,
-    complex_inputs: object,
-    strict: object,
-    **others: object,
-) -> object:
-    """``jacobian(f, ..., sparse=...)``; `others` are options for dense results."""
-    call = called("jacobian", f)
-    refuse_beside_sparse(f, "jacobian", **others)
-    operator = partial(
-        _sparse_operator,
-        jacobian,
-        second=False,
-        sparse=check_format(sparse, call),
-        mode=check_mode(mode, None, call),
-        device=check_device(device, call),
-        complex_inputs=check_choice(complex_inputs, call),
-        strict=flag(strict, "strict", call),
-    )
-    return _derivative(operator, f, inputs, argnums)
-
-
-def sparse_hessian(
-    hessian: Function,
-    f: Function,
-    inputs: object,
-    argnums: object,
-    *,
-    sparse: object,
-    lower: object,
-    device: object,
-    strict: object,
-    **others: object,
-) -> object:
-    """``hessian(f, ..., sparse=...)``; `others` are options for dense results."""
-    call = called("hessian", f)
-    refuse_beside_sparse(f, "hessian", **others)
-    operator = partial(
-        _sparse_operator,
-        hessian,
-        second=True,
-        sparse=check_format(sparse, call),
-        lower=flag(lower, "lower", call),
-        device=check_device(device, call),
-        strict=flag(strict, "strict", call),
-    )
-    return _derivative(operator, f, inputs, argnums)
+_CHECKS: dict[str, Callable[[object, str], object]] = {
+    "sparse": check_format,
+    "mode": lambda mode, call: check_mode(mode, None, call),
+    "device": check_device,
+    "complex_inputs": check_choice,
+    "lower": lambda lower, call: flag(lower, "lower", call),
+    "strict": lambda strict, call: flag(strict, "strict", call),
+}
 
 
 @lru_cache(maxsize=MOST)
-def _sparse_operator(
-    derivative: Function, part: str, *, second: bool, **settings: Any
-) -> SparseOperator:
+def _sparse_operator(derivative: Function, part: str, **settings: Any) -> SparseOperator:
     """The operator `jacobian` or `hessian` for sparse arrays, or for a part of them."""
-    again = partial(_sparse_operator, derivative, second=second, **settings)
-    strict, lower, mode = settings["strict"], settings.get("lower", False), settings.get("mode")
+    again = partial(_sparse_operator, derivative, **settings)
+    strict, second = settings["strict"], "lower" in settings
     check = (
         partial(check_hessian, strict=strict)
         if second
         else partial(check_jacobian, strict=strict, choice=settings["complex_inputs"])
     )
+    mode, lower = settings.get("mode", "auto"), settings.get("lower", False)
     return SparseOperator(
-        derivative, settings, check, part, again, hessian=second, lower=lower, mode=mode or "auto"
+        derivative, settings, check, part, again, hessian=second, lower=lower, mode=mode
     )
 
 
-def part_of(
+def part_again(
     f: Function, *, derivative: Callable[..., object], part: str, **settings: object
 ) -> AnyPrepared:
     """A part of a prepared sparse function, made again in another process."""
