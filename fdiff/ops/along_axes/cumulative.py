@@ -9,7 +9,6 @@ A running maximum picks entries by their position, and the pick is a gather.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 import fdiff.intact_numpy as np
 
@@ -22,9 +21,11 @@ from ..entrywise.broadcasting import all_mapped
 from ..entrywise.families import flat_op, linear, opaque_op, refuse
 from ..entrywise.kink_marks import marked
 from ..entrywise.sample_domains import positive, real, unit
-from ..shapes.shaping import normal_axis, traced
+from ..shapes.axis_numbers import normal_axis
+from ..shapes.shaping import traced
 from ..shapes.take_functions import take_along_axis
 from ..term_rules_of_sums import cumulated
+from .accumulation_dtypes import wide
 
 
 def _same(x: ArrayType, *_: ArrayType, **__: object) -> tuple[ArrayType, ...]:
@@ -140,17 +141,6 @@ _INTEGERS = [Sample(lambda rng: (rng.integers(-9, 9, (3, 4)),), p) for p in _SCA
 cummax = flat_op("cummax", _same, _highest, _cummax_batch, *_INTEGERS, structure=_FIRST, lowering=_MAX)
 
 # --- NumPy's functions -------------------------------------------------------------------------
-
-
-def wide(x: TracedArray, dtype: object, ufunc: np.ufunc) -> TracedArray:
-    """`x` in the dtype NumPy accumulates in (small integers and bools become int64)."""
-    return x.astype(np.dtype(dtype) if dtype is not None else total_dtype(ufunc, x.dtype))
-
-
-@lru_cache(maxsize=256)
-def total_dtype(ufunc: np.ufunc, dtype: np.dtype) -> np.dtype:
-    """The dtype in which NumPy accumulates entries of `dtype`."""
-    return ufunc.reduce(np.zeros(1, dtype)).dtype
 
 
 def _scan_call(primitive: Primitive, ufunc: np.ufunc, x: object, axis: int | None, dtype: object) -> TracedArray:

@@ -13,8 +13,9 @@ import fdiff.intact_numpy as np
 from ...arraytype import BOOL
 from ...primitive import FUNCTIONS
 from ...trace import TracedArray, apply, guarded_value, implements
+from ..shapes.axis_numbers import normal_axis
 from ..shapes.joining_and_splitting import concatenate_call
-from ..shapes.shaping import normal_axis, traced
+from ..shapes.shaping import traced
 from .sorting import argsort, lexsort, searchsorted_call, sort
 
 # --- where something holds --------------------------------------------------------------------

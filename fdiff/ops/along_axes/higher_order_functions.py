@@ -15,8 +15,9 @@ from ...tape import CONSTANT, INPUT
 from ...trace import TracedArray, current, implements, replaces, unsupported
 from ...trace.local_arrays import holds_traced
 from ..scipy_functions import replaces_if_traced
+from ..shapes.axis_numbers import normal_axis
 from ..shapes.creation import array as array_call
-from ..shapes.shaping import broadcast_to, normal_axis, traced
+from ..shapes.shaping import broadcast_to, traced
 from .data_dependent_shapes import look_if_traced
 
 # --- along axes, and entry by entry -------------------------------------------------------------

@@ -13,7 +13,8 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import INT, Shape
 from ...trace import TracedArray, apply, implements
-from ..shapes.shaping import broadcast_to, floating, normal_axes, traced, transpose_call
+from ..shapes.axis_numbers import normal_axes
+from ..shapes.shaping import broadcast_to, floating, traced, transpose_call
 from ..shapes.take_functions import take_along_axis
 from .reductions import as_scalar
 from .sorting import argsort, sort

@@ -23,8 +23,10 @@ from ..entrywise.sample_domains import positive, real, truth
 from ..rewrites.contraction_rewrites import sum_of_products
 from ..rewrites.shape_rewrites import sum_of_single_entries
 from ..shapes import axis_maps
-from ..shapes.shaping import broadcast_to, normal_axes, normal_axis, traced
-from .cumulative import cumprod, total_dtype, wide
+from ..shapes.axis_numbers import normal_axes, normal_axis
+from ..shapes.shaping import broadcast_to, traced
+from .accumulation_dtypes import total_dtype, wide
+from .cumulative import cumprod
 
 Axes = tuple[int, ...]
 

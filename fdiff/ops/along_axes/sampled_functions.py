@@ -17,8 +17,9 @@ from ...trace import TracedArray, apply, implements
 from ..entrywise.broadcasting import all_mapped
 from ..entrywise.families import kind_of, multilinear
 from ..entrywise.sample_domains import real
+from ..shapes.axis_numbers import normal_axes, normal_axis
 from ..shapes.joining_and_splitting import concatenate_call
-from ..shapes.shaping import deepened, normal_axes, normal_axis, traced
+from ..shapes.shaping import deepened, traced
 from .reductions import as_scalar
 from .sorting import argsort_call, searchsorted_call
 

@@ -18,7 +18,8 @@ from ..entrywise.broadcasting import all_mapped
 from ..entrywise.families import flat_op
 from ..entrywise.kink_marks import marked
 from ..entrywise.sample_domains import real
-from ..shapes.shaping import normal_axis, traced, with_axes
+from ..shapes.axis_numbers import normal_axis
+from ..shapes.shaping import traced, with_axes
 from ..shapes.take_functions import take_along_axis
 from .reductions import as_scalar
 

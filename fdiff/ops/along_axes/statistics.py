@@ -11,8 +11,9 @@ from ...arraytype import Shape, promote
 from ...primitive import UFUNC_METHODS
 from ...trace import TracedArray, implements
 from ..entrywise.kink_marks import marked
+from ..shapes.axis_numbers import normal_axes, normal_axis
 from ..shapes.joining_and_splitting import concatenate_call
-from ..shapes.shaping import normal_axes, normal_axis, traced
+from ..shapes.shaping import traced
 from .cumulative import cumprod_call, cumsum_call
 from .reductions import Axes, as_scalar, max_call, min_call, passed, prod_call, sum_call
 

@@ -16,8 +16,9 @@ from ...trace import TracedArray
 from ..along_axes.cumulative import cumsum_call
 from ..along_axes.data_dependent_shapes import look_if_traced
 from ..along_axes.reductions import as_scalar, passed
+from ..shapes.axis_numbers import normal_axis
 from ..shapes.joining_and_splitting import concatenate_call
-from ..shapes.shaping import normal_axis, traced
+from ..shapes.shaping import traced
 from .families import refuse
 
 

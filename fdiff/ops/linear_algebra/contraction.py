@@ -24,8 +24,9 @@ from ..rewrites.contraction_rewrites import (
     product_with_identity,
     product_with_number,
 )
+from ..shapes.axis_numbers import normal_axis
 from ..shapes.diagonals import diagonal
-from ..shapes.shaping import deepened, normal_axis, scalar_if_0d, traced
+from ..shapes.shaping import deepened, scalar_if_0d, traced
 from ..shapes.subscripts import LETTERS, parse, sizes_by_label
 
 FEW_PRODUCTS = 1 << 12  # up to which NumPy takes longer to think of BLAS than to compute

@@ -19,7 +19,8 @@ from ...primitive import FUNCTIONS, Sample
 from ...trace import TracedArray, apply, implements
 from ..entrywise.families import linear
 from ..entrywise.sample_domains import plane, real
-from ..shapes.shaping import normal_axis, traced
+from ..shapes.axis_numbers import normal_axis
+from ..shapes.shaping import traced
 from ..shapes.view_ops import unslice
 
 OPPOSITE = {"backward": "forward", None: "forward", "ortho": "ortho", "forward": "backward"}

@@ -8,7 +8,8 @@ from ...trace import TracedArray, implements
 from ..along_axes.reductions import as_scalar
 from ..along_axes.statistics import root
 from ..entrywise.kink_marks import kink_search, marked
-from ..shapes.shaping import normal_axes, reshape_call, scalar_if_0d, traced
+from ..shapes.axis_numbers import normal_axes
+from ..shapes.shaping import reshape_call, scalar_if_0d, traced
 
 NORM = "numpy.linalg.norm"
 _START = ({}, {"initial": 0.0})  # largest of nothing

@@ -19,8 +19,9 @@ from ...trace import TracedArray
 from ..along_axes.data_dependent_shapes import look_if_traced
 from ..along_axes.sorting import sort
 from ..scipy_functions import replaces_if_traced
+from ..shapes.axis_numbers import normal_axis
 from ..shapes.joining_and_splitting import concatenate_call
-from ..shapes.shaping import normal_axis, traced
+from ..shapes.shaping import traced
 from .eigenvalues import eigvals_real_if_possible
 from .polynomials import fit_matrix, poly
 

@@ -10,7 +10,8 @@ from fdiff.intact_scipy import ndimage as nd
 
 from ...trace import TracedArray, unsupported
 from ..scipy_functions import replaces_if_traced
-from ..shapes.shaping import normal_axis, traced
+from ..shapes.axis_numbers import normal_axis
+from ..shapes.shaping import traced
 
 # The boundary modes of ndimage by their names in `numpy.pad`.
 _PADS = {

@@ -11,7 +11,8 @@ from fdiff.intact_scipy import signal as ss
 
 from ...trace import TracedArray, unsupported
 from ..scipy_functions import replaces_if_traced
-from ..shapes.shaping import normal_axis, traced
+from ..shapes.axis_numbers import normal_axis
+from ..shapes.shaping import traced
 
 MODES = ("full", "valid", "same")
 

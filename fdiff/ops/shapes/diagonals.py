@@ -7,9 +7,10 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType, shadow
 from ...trace import TracedArray, apply, implements
 from ...trace.array_links import ViewLink
+from .axis_numbers import normal_axis
 from .gather_scatter import gather, scatter_add
 from .indexing import resolve_key
-from .shaping import normal_axis, traced, transpose_call
+from .shaping import traced, transpose_call
 
 
 @implements(np.diagonal, method="diagonal")

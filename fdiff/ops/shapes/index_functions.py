@@ -17,8 +17,9 @@ from ...trace import TracedArray, implements
 from ..along_axes.data_dependent_shapes import nonzero
 from ..along_axes.reductions import as_scalar
 from ..entrywise.families import kind_of, refuse
+from .axis_numbers import normal_axis
 from .joining_and_splitting import concatenate_call
-from .shaping import broadcast_to, normal_axis, traced
+from .shaping import broadcast_to, traced
 from .take_functions import take, take_along_axis
 
 

@@ -20,16 +20,8 @@ from .. import term_rules as terms
 from ..entrywise.broadcasting import all_mapped
 from ..entrywise.families import multilinear
 from . import axis_maps
-from .shaping import (
-    at_least,
-    broadcast_arrays,
-    deepened,
-    fresh,
-    normal_axes,
-    normal_axis,
-    swapaxes,
-    traced,
-)
+from .axis_numbers import normal_axes, normal_axis
+from .shaping import at_least, broadcast_arrays, deepened, fresh, swapaxes, traced
 
 
 def _concatenated(*types: ArrayType, axis: int) -> tuple[ArrayType, ...]:

@@ -1,12 +1,11 @@
 """Shapes and axes: `reshape`, `ravel`, `transpose`, `moveaxis`, `squeeze`, `broadcast_to`, copies, real parts.
 
-Also what all tables use: `traced`, `floating`, `normal_axis`, `normal_axes`. The primitives are in `view_ops.py`.
+Also what all tables use: `traced`, `floating`. The primitives are in `view_ops.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
 
 import fdiff.intact_numpy as np
 
@@ -19,7 +18,8 @@ from ...trace.array_links import is_copy, memory_axes
 from ...trace.local_arrays import LocalArray, holds_traced
 from ...trace.trace_stack import stack
 from ..entrywise.families import kind_of
-from .view_ops import Ints, reshape, spread, transpose
+from .axis_numbers import normal_axis
+from .view_ops import reshape, spread, transpose
 
 # --- NumPy's functions -------------------------------------------------------------------------
 
@@ -47,22 +47,6 @@ def floating(x: object) -> TracedArray:
 def scalar_if_0d(x: TracedArray) -> TracedArray:
     """`x` as the result of a NumPy function: a NumPy scalar where it has no axes."""
     return TracedArray(x.home, x.id, x.type, scalar=not x.shape)
-
-
-def normal_axis(axis: int, ndim: int) -> int:
-    """`axis` counted from the front; AxisError as NumPy words it."""
-    return int(np.lib.array_utils.normalize_axis_index(index(axis), ndim))
-
-
-def normal_axes(axis: int | Sequence[int] | None, ndim: int) -> Ints:
-    """Sorted axes counted from the front; all of them for None."""
-    if axis is None:
-        return tuple(range(ndim))
-    sequence = (axis,) if isinstance(axis, int) or not np.ndim(axis) else axis
-    axes = tuple(sorted(normal_axis(a, ndim) for a in sequence))
-    if len(set(axes)) != len(axes):
-        raise ValueError("duplicate value in 'axis'")
-    return axes
 
 
 @implements(np.reshape)

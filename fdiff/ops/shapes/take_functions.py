@@ -5,7 +5,8 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ...trace import TracedArray, guarded_value, implements
-from .shaping import deepened, fresh, normal_axis, traced
+from .axis_numbers import normal_axis
+from .shaping import deepened, fresh, traced
 
 
 @implements(np.take, method="take")

@@ -15,7 +15,8 @@ from ...entrywise.accurate_partials import vanishing
 from ...entrywise.elementwise import bounded, stop
 from ...entrywise.sample_domains import positive
 from ...scipy_functions import concrete, replaces_if_traced
-from ...shapes.shaping import floating, normal_axes, traced
+from ...shapes.axis_numbers import normal_axes
+from ...shapes.shaping import floating, traced
 from .special_family import special
 
 # --- sums of exponentials ---------------------------------------------------------------------
