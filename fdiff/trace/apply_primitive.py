@@ -92,7 +92,7 @@ def implements(
             vars(handler)["data"] = data
         public = looking(handler)
         for function in functions:
-            FUNCTIONS[function] = public
+            FUNCTIONS[np.numpy_function(function)] = public
         if method:
             taking = taking_out(public, method)
             setattr(TracedArray, method, hooks.method_gate(taking) if hooks.method_gate else taking)

@@ -27,7 +27,7 @@ from .call_tapes import CallOperand, CallTape, call_tape
 from .pull_rules import Pull, pull_of
 
 # What knows sizes as entries of shapes alone: ufuncs, these functions, and these methods.
-_FUNCTIONS = frozenset((np.sum, np.max, np.min, np.dot, np.transpose))
+_FUNCTIONS = frozenset((np.sum, np.max, np.min, np.dot, np.numpy_function(np.transpose)))
 _METHODS = frozenset([function.__name__ for function in _FUNCTIONS])
 _MEAN = 4  # parts of the key of a mean of all entries: function, tuple, 1, kind
 

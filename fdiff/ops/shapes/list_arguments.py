@@ -21,8 +21,8 @@ from .creation import array
 
 # Functions of lists of arrays; NumPy hands such a call to its protocol if one of the arrays is traced.
 OF_ARRAYS = {
-    np.concatenate, np.stack, np.hstack, np.vstack, np.dstack, np.column_stack, np.select, np.lexsort, np.choose, np.linalg.multi_dot,
-    np.histogramdd, np.piecewise,
+    np.concatenate, np.stack, np.hstack, np.vstack, np.dstack, np.column_stack, np.select, np.lexsort, np.linalg.multi_dot,
+    np.numpy_function(np.choose), np.histogramdd, np.piecewise,
 }  # fmt: skip
 # `numpy.block` reads nested lists itself; the others write into an array, which is never a list.
 LEFT_ALONE = {np.block, np.copyto, np.put, np.putmask, np.place, np.fill_diagonal, np.put_along_axis}

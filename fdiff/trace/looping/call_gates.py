@@ -76,7 +76,8 @@ def _install() -> None:
             continue
         elif callable(member) and not isinstance(member, type):
             setattr(TracedArray, name, gated_method(member))
-    by_position.update({f: f for f in (np.take, np.choose, np.take_along_axis)})
+    functions = map(np.numpy_function, (np.take, np.choose, np.take_along_axis))
+    by_position.update({f: f for f in functions})
     for key, (function, stand_in) in REPLACEMENTS.copy().items():
         if getattr(stand_in, "__code__", None) not in gates:
             REPLACEMENTS[key] = function, gated(stand_in)
