@@ -15,6 +15,8 @@ import pytest
 
 import fdiff
 from fdiff.errors import DtypeError, InputError, RetraceWarning
+from fdiff.interpret import evaluate
+from fdiff.transforms.simplify import simplify
 
 jax.config.update("jax_enable_x64", True)
 
@@ -665,3 +667,24 @@ def test_one_prepared_function_in_eight_threads(tier):
     for t in threads:
         t.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("source", "reshaped", "shape", "ops"),
+    [
+        ((1, 4), (4,), (2, 4), ["broadcast_to"]),
+        ((4,), (1, 4), (3, 4), ["broadcast_to"]),
+        ((1, 1, 4), (1, 4), (2, 3, 4), ["broadcast_to"]),
+        ((1, 4), (4,), (1, 4), []),
+        ((1, 1), (1,), (3,), ["reshape", "broadcast_to"]),
+        ((2, 1), (2,), (3, 2), ["reshape", "broadcast_to"]),
+        ((1, 4), (2, 2), (3, 2, 2), ["reshape", "broadcast_to"]),
+    ],
+)
+def test_a_broadcast_needs_no_reshape_of_leading_ones(source, reshaped, shape, ops):
+    x = np.arange(float(np.prod(source))).reshape(source)
+    tape = fdiff.make_tape(lambda x: np.broadcast_to(x.reshape(reshaped), shape), x)
+    tape = simplify(tape)
+    assert [node.primitive.name for node in tape.nodes if node.primitive.name != "input"] == ops
+    (value,) = evaluate(tape, x)
+    np.testing.assert_array_equal(value, np.broadcast_to(x.reshape(reshaped), shape), strict=True)

@@ -19,8 +19,10 @@ from .rewrite_context import (
 
 @Rewrite
 def one_broadcast(b: Builder, args: Ids, params: Parameters) -> int | None:
-    """A broadcast of leading ones needs no reshape; of a broadcast, one is enough."""
-    if b.type(args[0]).shape == params["shape"]:
+    """A broadcast needs no reshape that adds or drops leading ones; one broadcast is enough."""
+    shape: Ids = params["shape"]
+    reshaped = b.type(args[0]).shape
+    if reshaped == shape:
         return args[0]
     inner = node_if(b, args[0], "broadcast_to")
     if inner:
@@ -28,12 +30,17 @@ def one_broadcast(b: Builder, args: Ids, params: Parameters) -> int | None:
     inner = node_if(b, args[0], "reshape")
     if inner:
         source = b.type(inner.args[0]).shape
-        target = b.type(args[0]).shape
-        if target[len(target) - len(source) :] == source and all(
-            n == 1 for n in target[: len(target) - len(source)]
-        ):
+        if source == shape:
+            return inner.args[0]
+        if len(source) <= len(shape) and _ends(source) == _ends(reshaped):
             return new(b, "broadcast_to", inner.args, **params)
     return None
+
+
+def _ends(shape: Ids) -> Ids:
+    """A shape without its leading ones."""
+    first = next((k for k, n in enumerate(shape) if n != 1), len(shape))
+    return shape[first:]
 
 
 @Rewrite
