@@ -145,17 +145,17 @@ def ask(function: Callable[..., Any], args: Sequence[Any], call: str, role: str,
     try:
         return function(*args)
     except TypeError as error:
-        if _takes(function, args):
+        if takes(function, args, {}):
             raise
         fact = f"{role} is called as {form}, and does not take that: {error}."
         line = line_of(function) or user_line()
         raise InputError(message(call, fact, f"Define it as {form}.", line)) from None
 
 
-def _takes(function: Callable[..., object], args: Sequence[object]) -> bool:
+def takes(f: Callable[..., object], args: Sequence[object], kwargs: dict[str, object]) -> bool:
     """Whether the arguments fit, as far as Python knows."""
     try:
-        inspect.signature(function).bind(*args)
+        inspect.signature(f).bind(*args, **kwargs)
     except not_foreign(TypeError):
         return False
     except not_foreign(ValueError):  # code in C that does not tell what it takes

@@ -22,11 +22,11 @@ import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep_recent
 from ..errors import UNNAMED, FdiffError, InputError, WorkerError, failure, message
-from ..foreign_errors import contextmanager, not_foreign
+from ..foreign_errors import contextmanager
 from ..functional.call.kink_policy import kinks, policy
 from ..functional.call.prepared import Prepared
 from ..functional.operators.programs import jit
-from ..tracebacks import explain, name_of
+from ..tracebacks import explain, name_of, takes
 from ..user_lines import line_in, show_line
 from .cluster import dask_module
 from .messages import Buffer, Message
@@ -204,7 +204,7 @@ def _result(f: Function, arguments: Given, count: int, numbered: tuple[int, Part
     except BaseException as error:
         shapes = ", ".join([str(getattr(a, "shape", type(a).__name__)) for a in part])
         place = f"{number} of {count}, whose arrays have shapes {shapes}"
-        if isinstance(error, TypeError) and not _takes(f, (*args, *part), kwargs):
+        if isinstance(error, TypeError) and not takes(f, (*args, *part), kwargs):
             many = f"{len(args)} parameters and the arrays of partition {place}"
             fact = f"`f` takes {inspect.signature(f)}, not {many}."
             way = "Give `f` the parameters first, then one argument for each array of a partition."
@@ -213,16 +213,6 @@ def _result(f: Function, arguments: Given, count: int, numbered: tuple[int, Part
             explain(error, name_of(f), None)
         error.add_note(f"{IN_PART}{place}{show_line(line_in(error.__traceback__))}")
         raise
-
-
-def _takes(f: Function, args: Sequence[object], kwargs: dict[str, object]) -> bool:
-    try:
-        inspect.signature(f).bind(*args, **kwargs)
-    except not_foreign(TypeError):
-        return False
-    except not_foreign(ValueError):  # code in C that does not tell what it takes
-        return True
-    return True
 
 
 # ------------------------------------------------------------------------------------------ tasks

@@ -204,16 +204,16 @@ class _LoopText:
     # --- a trip -----------------------------------------------------------------------------
 
     def look(self) -> list[Line]:
-        """Ends the loop where it is to stop, or where the wait is not to be long and has become so:
-        asked now and then, or in each trip of those that may take long.
+        """Lines that end the loop if an exception waits, or if a call that was short takes long.
+
+        A loop whose trips may be long looks in each trip, another one in every 65,536th.
         """
-        word, trip = f"rt.atomic_load(ints, {self.symbols.stop})", self.own(TRIP)
-        each = f"{trip} & {_LOOK} == {_LOOK} and "
-        now, then = (
-            ("", f"{trip} & {_SELDOM} == {_SELDOM} and ") if self.loop.body.is_long else (each, "")
-        )
+        word = f"rt.atomic_load(ints, {self.symbols.stop})"
+        each, seldom = (f"{self.own(TRIP)} & {most} == {most} and " for most in (_LOOK, _SELDOM))
+        now, then = ("", seldom) if self.loop.body.is_long else (each, "")
         late = f"{word} < 0 and {then}rt.ticks() - {STARTED} > {_LATE}"
-        return [Line(f"if {now}({word} > 0 or {late}):"), *deeper([leave(STOPPED)])]
+        test = Line(f"if {now}({word} > 0 or {late}):")
+        return [comment("stop for an exception"), test, *deeper([leave(STOPPED)])]
 
     def begin_of_trip(self) -> Iterator[Line]:
         """Its number, its rows, and where its outs go."""
