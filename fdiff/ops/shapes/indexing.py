@@ -306,9 +306,12 @@ def _read(x: TracedArray, key: object, *_: object) -> object:
 
     Python inlines a function of two arguments after some calls, and then names another instruction of the caller.
     """
-    log = stack.traces[-1].listener if stack.traces else None
-    if log is not None and not log.depth and not log.is_idle():
-        return log.call(_read, (x, key), {})
+    traces = stack.traces
+    log = traces[-1].listener if traces else None
+    if log is not None and not log.depth:
+        compares = log.frame is not None and log.trace is traces[-1]
+        if compares or not log.is_idle():
+            return log.call(_read, (x, key), {})
     return x.home.entry(x, key, _getitem) if x.home.eager else _getitem(x, key)
 
 

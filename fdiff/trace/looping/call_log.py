@@ -27,7 +27,7 @@ from .logged_calls import (
     taken_apart,
     written,
 )
-from .logged_loops import log_again
+from .logged_loops import behind, log_again
 from .loop_reports import all_loops
 from .loop_template import LoopTemplate, UnrolledError
 from .periods import INNER, PERIODS, is_nested, loop_of, period_of, periods_before, user_place
@@ -63,13 +63,12 @@ class CallLog(Scout):
         self.made: dict[int, tuple[int, int, TracedArray]] = {}
         self.templates: dict[object, LoopTemplate] = {}
         self.frames: set[Frame] = set()
-        self.refused: dict[object, int] = {}
-        self.tries: dict[object, int] = {}
+        self.refused, self.tries = dict[object, int](), dict[object, int]()
         self.failures: dict[object, int] = {}  # of trips, by the key of the template
         self.varying: set[tuple[object, int, int]] = set()
         self.writes: list[TracedArray] = []
-        self.spoiled = False
-        self.pending = False  # whether a call is to be logged that comes behind the last one
+        self.before: dict[int, int] = {}  # by id of what is stored into: its node until then
+        self.spoiled = self.pending = False  # `pending`: a call is to be logged behind the last one
         self.reasons: dict[Line | None, str] = {}  # why loops were not rolled, by where they begin
         self.branches, self.tails = Branches(), Tails()
         self.inner: list[tuple[Line, int, int, int, str]] = []  # loops of traces inside
@@ -107,19 +106,20 @@ class CallLog(Scout):
         if self.tails.last is not None and fn in entries:
             args = self.tails.joined(args)
         frame = self.frame
-        if frame is not None:
-            try:
-                out = frame.take(fn, args, named)
-                if out is MISMATCH and fn is entries[0]:
-                    out = self.tails.late(self, args)
-            except BaseException as error:
-                self.break_off(error)
-                raise
-            if out is MISMATCH:
-                out = self.turn_to(lambda frame: frame.take(fn, args, named))
+        if frame is None:
+            return self.learn(fn, args, named)
+        try:
+            out = frame.take(fn, args, named)
             if out is not MISMATCH:
                 return out
-        return self.learn(fn, args, named)
+            if fn is entries[0]:
+                out = self.tails.late(self, args)
+        except BaseException as error:
+            self.break_off(error)
+            raise
+        if out is MISMATCH:
+            out = self.turn_to(lambda frame: frame.take(fn, args, named))
+        return self.learn(fn, args, named) if out is MISMATCH else out
 
     def turn_to(self, take: Callable[[Frame], object], *, asked: bool = False) -> object:
         """The result of a call that is not the next item of a frame: a loop begins or ends."""
@@ -179,7 +179,7 @@ class CallLog(Scout):
             note_result(call, out, args, named)
         except IncomparableError:
             self.spoiled = True
-        call.writes = written(self.writes, call.handles)
+        call.writes, call.before = written(self.writes, call.handles), self.before
         if (
             self.spoiled
             or before != (len(guards.expected), len(guards.pinned))
@@ -201,7 +201,7 @@ class CallLog(Scout):
 
     def run(self, fn: Any, args: tuple[object, ...], named: Mapping[str, object]) -> object:
         """Make a call whose own calls are not logged."""
-        self.writes, self.spoiled = [], False
+        self.writes, self.before, self.spoiled = [], {}, False
         self.depth += 1
         try:
             return fn(*args, **named)
@@ -264,10 +264,10 @@ class CallLog(Scout):
         """Begin to check calls, if the last ones are a period that can be replayed."""
         first = self.count - p
         calls = [self.calls[first + k] for k in range(p)]
-        key = calls[0].key
+        key, equal = calls[0].key, self.runs[p] // p
         if self.refused.get(key, 0) >= REFUSALS or key in self.branches.blocked:
             return False
-        before, *earlier = periods_before(self.calls, p, first, self.runs[p] // p)
+        before, *earlier = periods_before(self.calls, p, first, equal)
         try:
             period = period_of(calls, before, first, self.made, self.varying, earlier)
             if period is None:
@@ -277,6 +277,7 @@ class CallLog(Scout):
                 return False
             self.refuse_short(template := LoopTemplate(calls, period))
             replayed(template, self.trace)
+            frame = behind(self, template, first, equal + 1)
         except UnrolledError as refusal:
             self.refused[key] = self.refused.get(key, 0) + 1
             self.reasons[loop_of(calls[0])] = str(refusal)
@@ -284,14 +285,6 @@ class CallLog(Scout):
         except BaseException as error:
             self.break_off(error)
             raise
-        frame = self.framed(template)
-        frame.again, now = False, trip_of(calls[0])
-        frame.first = None if now is None else now + (not self.pending)
-        carried = template.handed_on(self.calls, first)
-        if carried is None or not frame.begin(carried):
-            self.refused[key] = self.refused.get(key, 0) + 1
-            self.reasons[loop_of(calls[0])] = "its iterations hand on other arrays"
-            return False
         if template.reentrant:
             self.templates[key] = template
         self.frame = frame
@@ -336,7 +329,7 @@ class CallLog(Scout):
     def _judge(self, frame: Frame) -> None:
         """Leave a place alone where trips fail again and again."""
         key = frame.template.key
-        if frame.trips > 1:
+        if frame.trips - frame.logged > 1:
             self.failures.pop(key, None)
             return
         # A template that was learned in vain has cost a replay.
@@ -391,7 +384,10 @@ class CallLog(Scout):
         """A handle that is no view is given another node."""
         if self.frame is not None:
             self.leave(self.frame)
+        elif not self.depth:
+            self.forget()
         self.writes.append(handle)
+        self.before.setdefault(id(handle), -1 if handle.link is not None else handle.node)
 
     def converted(
         self, array: LocalArray, convert: Callable[[LocalArray], TracedArray]

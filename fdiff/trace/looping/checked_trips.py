@@ -30,6 +30,7 @@ from .trip_checks import (
     FIXED,
     FLOAT_ROW,
     INT_ROW,
+    SLICE,
     SLOT,
     Varying,
     agrees,
@@ -68,6 +69,9 @@ class Frame(TripNodes):
         self.slots: list[Any] = [None] * template.size
         self.rows: list[list[Any]] = [[] for _ in template.row_kinds]
         self.inits: list[TracedArray] = []
+        self.resumed: list[TracedArray] = []  # the carries behind the trips of the log
+        self.begun: dict[int, int] = {}
+        self.logged = 0
         self.trip = Trip(self, 0)
         self.outs: list[int] = []  # nodes of the outputs of the loop
         self.history: list[list[TracedArray]] = []  # what the first trips made
@@ -144,6 +148,7 @@ class Frame(TripNodes):
         """Note that the slots are filled; whether none looks at what is stored into."""
         first = len(self.template.invariants)
         self.inits, self.bound = self.slots[first : self.template.first_made], True
+        self.resumed = self.inits
         return is_sound(self)
 
     # ----------------------------------------------------------------------------------- calls
@@ -165,6 +170,14 @@ class Frame(TripNodes):
                         agree = b is slots[value] and b is not None
                     elif second == FIXED:
                         agree = type(b) is kind and b == value
+                    elif second == SLICE and type(b) is slice:
+                        start, stop, step = kind
+                        agree = (
+                            type(b.start) is start
+                            and type(b.stop) is stop
+                            and type(b.step) is step
+                            and b == value
+                        )
             agree = agree or agrees(quick, args, slots)
             if agree and item.varies:
                 for a, (way, row, _) in zip(args, quick, strict=True):
@@ -172,19 +185,27 @@ class Frame(TripNodes):
                         self.rows[row].append(a)
         if not agree and not (self._fits(item, args, named) and self.log.frame is self):
             return MISMATCH  # or what was compared has ended the checking
-        if item.single < 0:
+        if item.single >= 0:
+            out = _new(TracedArray)
+            out.type, out.scalar, out.weak = item.kind
+            out.home = out.born = self.trace
+            out.node, out.made = -1, item.single
+            if not item.views[0]:
+                out.link = self.trip
+            elif agree and item.keeps:
+                out.link = LateView(self.trip, item, (args, named))
+            else:
+                out.link = LateView(self.trip, item, self.arguments(item))
+            slots[item.single] = out
+        elif item.gives is None:
             return self._accept(item, args, named)
-        handle = _new(TracedArray)
-        handle.type, handle.scalar, handle.weak = item.kind
-        handle.home = handle.born = self.trace
-        handle.node, handle.made = -1, item.single
-        handle.link = LateView(self.trip, item, self.given(item)) if item.views[0] else self.trip
-        slots[item.single] = handle
+        else:
+            out = args[item.gives] if item.gives >= 0 else None
         if at + 1 < len(self.items):
             self.at = at + 1
         else:
             self.advance()
-        return handle
+        return out
 
     def take_content(self, array: np.ndarray) -> object:
         """The handle of an array that is made a traced one; MISMATCH if another call is due."""
@@ -264,7 +285,7 @@ class Frame(TripNodes):
                 handle = unfilled(self.template.kinds[slot])
                 self._lend(handle, slot)
                 if view:
-                    handle.link = LateView(self.trip, item, self.given(item))
+                    handle.link = LateView(self.trip, item, self.arguments(item))
         if call.result[0] == "given":
             out = at_place(call.result[1], args, named)
         elif call.result[0] == "local":
@@ -304,8 +325,8 @@ class Frame(TripNodes):
         self.count += self.at - len(self.template.inner)
         self.at = 0
         self.trips += 1
-        own = self.trips == 1 and self.parent is None and self.first is not None
-        if own and trip_of(self.items[0].call) != self.first:
+        own = self.trips == self.logged + 1 and self.parent is None and self.first is not None
+        if own and trip_of(self.items[0].call) != (self.first or 0) + self.logged:
             self.first = None  # a trip is not one iteration
         if len(self.template.paths) > 1:
             self._fill_rows()
@@ -315,6 +336,15 @@ class Frame(TripNodes):
         self.carry_on(self.template.paths[self.path])
         if self.trips == self.limit:
             end(self)
+
+    def end_logged_trip(self) -> None:
+        """Go on to the next trip, where all items of one were in the log."""
+        self.taken.append(self.path)
+        self.trips += 1
+        self.logged += 1
+        self.trip = Trip(self, self.trips)
+        self.carry_on(self.template.paths[self.path])
+        self.resumed = self.slots[len(self.template.invariants) : self.template.first_made]
 
     def _fill_rows(self) -> None:
         """Give rows that the path of a trip does not read an entry."""

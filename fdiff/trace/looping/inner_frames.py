@@ -105,6 +105,8 @@ def turn(log: Any, take: Callable[[Any], object], mismatch: object) -> object:
             log.frame = frame = child
         elif frame.at or frame.limit is not None or not _leave_to_parent(log, frame):
             return mismatch
+        elif log.frame is None:  # the loop around has ended, too
+            return mismatch
         else:
             frame = log.frame
         out = take(frame)
@@ -120,7 +122,7 @@ def _leave_to_parent(log: Any, frame: Any) -> bool:
     if frame.parent is not None:
         return accept(frame.parent, frame)
     template = log.templates.get(key_of(frame.template)) if frame.trips else None
-    if template is None:
+    if template is None or frame.logged:
         return False
     outer = log.framed(template)
     if accept(outer, frame):

@@ -30,12 +30,12 @@ class Trip(LateLink):
 
 
 class LateView(LateLink):
-    """The handle is a view, to be taken again of the handles that the call was given."""
+    """The handle is a view, to be taken again by the arguments that the call was given."""
 
     __slots__ = ("given", "item", "trip")
 
     def __init__(
-        self, trip: Trip, item: Any, arguments: tuple[Sequence[Any], Sequence[Any]]
+        self, trip: Trip, item: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]]
     ) -> None:
         self.trip, self.item, self.given = trip, item, arguments
 

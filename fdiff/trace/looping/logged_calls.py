@@ -134,12 +134,13 @@ class LoggedCall:
     handles in the result: `origins` tells of each which of `handles` it is, or -1 for a new one.
     `result` is the structure of the result with its other values; or where among the arguments it
     stands, if it is one of them; or a local array. `writes` are the arrays that were stored into,
-    `bases` what each of the outs is a view of, the nearest first.
+    `before` their nodes until then by id (-1 if entries waited to be stored), `bases` what each of
+    the outs is a view of, the nearest first.
     """
 
     __slots__ = (
-        "bases", "fn", "handles", "key", "number", "order", "origins", "outs", "place", "result",
-        "shape", "types", "values", "writes",
+        "bases", "before", "fn", "handles", "key", "number", "order", "origins", "outs", "place",
+        "result", "shape", "types", "values", "writes",
     )  # fmt: skip
 
     inside, size = 0, 1  # how many loops it is, one within the other, and of how many calls
@@ -156,6 +157,7 @@ class LoggedCall:
     types: list[tuple[ArrayType, bool, bool]]
     result: tuple[Any, ...]
     writes: list[TracedArray]
+    before: Mapping[int, int]
     bases: list[list[TracedArray]]
 
     def stand_at(self, place: tuple[tuple[CodeType, int], ...]) -> None:

@@ -1,13 +1,95 @@
-"""What was compared, logged again as a loop is left: docs/decisions/plain-loops-that-branch.md."""
+"""Trips that a frame takes from the log, and what it enters there: docs/decisions/plain-loops.md."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .logged_calls import LoggedCall, bases_of
+from .loop_template import UnrolledError
 from .nested_loops import LoggedLoop, loop_call
 from .periods import Item
+from .replay import memory
+from .trip_counts import trip_of
+
+# ------------------------------------------------------------------------- from the log to a frame
+
+
+def behind(log: Any, template: Any, first: int, trips: int) -> Any:
+    """A frame that goes on behind the last trip in the log; UnrolledError where that cannot be.
+
+    The last one of some equal `trips` in the log begins with the call that has number `first`. They
+    are trips of the frame already, as many as can be told: their nodes are needed no more.
+    """
+    calls, p = log.calls, template.length
+    now = template.handed_on(calls, first)
+    for n in range(trips if _takes_logged(template) else 0, -1, -1):
+        carried = template.handed_on(calls, first - n * p)
+        if carried is None or now is None:
+            continue
+        frame = log.framed(template)
+        frame.again = False
+        logged = [calls[k] for k in range(first - (n - 1) * p, first + p)]
+        if frame.begin(carried) and (not n or _takes(frame, logged, now)):
+            trip = trip_of(calls[first])
+            begun = -1 if trip is None else trip + (not log.pending) - n
+            frame.first = None if begun < 0 else begun
+            return frame
+        frame.release()
+        frame.drop()
+    raise UnrolledError("its iterations hand on other arrays")
+
+
+def _takes_logged(template: Any) -> bool:
+    """Whether a frame of a template may begin with trips that are in the log."""
+    return not (
+        template.nested
+        or template.inner
+        or template.stored_later
+        or template.plan is not None
+        or len(template.paths) > 1
+    )
+
+
+def _takes(frame: Any, calls: Sequence[LoggedCall], carried: Mapping[Any, Any]) -> bool:
+    """Let a frame take calls in the log for its first trips; whether all of them fit.
+
+    Behind them it carries what it would be given there.
+    """
+    template, path = frame.template, frame.template.paths[0]
+    if not _note_nodes(frame, calls):
+        return False
+    for begin in range(0, len(calls), template.length):
+        own = {id(h): slot for slot, h in enumerate(frame.slots)}
+        for item, call in zip(path.items, calls[begin : begin + template.length], strict=True):
+            if _sign(call) != _sign(item.call) or not frame.enters(item, call.handles, call.values):
+                return False
+            for slot, origin, h in zip(item.outs, call.origins, call.outs, strict=True):
+                if origin < 0:
+                    frame.slots[slot] = h
+                    own[id(h)] = slot
+            if memory(call, own) != memory(item.call, path.slot_of):
+                return False
+        frame.end_logged_trip()
+    return all(h is carried[key] for h, key in zip(frame.resumed, template.carries, strict=True))
+
+
+def _sign(call: LoggedCall) -> tuple[object, ...]:
+    """What is the same in all trips: how a call was made, and what it gave."""
+    return call.fn, call.shape, call.result, call.origins, call.types
+
+
+def _note_nodes(frame: Any, calls: Sequence[LoggedCall]) -> bool:
+    """Note the nodes of what is stored into, before the calls; whether they are known."""
+    stored = {*map(id, frame.stored())}
+    for call in calls:
+        for h in call.writes:
+            if id(h) in stored:
+                frame.begun.setdefault(id(h), call.before.get(id(h), -1))
+    return min(frame.begun.values(), default=0) >= 0
+
+
+# ------------------------------------------------------------------------- from a frame to the log
 
 
 def log_again(log: Any, frames: Sequence[Any]) -> None:
@@ -16,6 +98,8 @@ def log_again(log: Any, frames: Sequence[Any]) -> None:
     if not log.awake or any(frame.values is not None for frame in frames):
         log.forget()
         return
+    if any(frame.logged for frame in frames):
+        log.forget()  # calls that are trips of the loop
     calls: list[LoggedCall] = []
     for frame in reversed(frames):
         if frame.trips and frame.bound:
@@ -48,6 +132,7 @@ def _call(frame: Any, item: Item) -> LoggedCall:
     )
     call.outs = [frame.slots[slot] for slot in item.outs]
     call.writes = [frame.slots[frame.template.paths[frame.path].slot_of[id(h)]] for h in old.writes]
+    call.before = {}
     call.bases = [bases_of(h) for h in call.outs]
     return call
 
@@ -58,6 +143,7 @@ def _register_unrolled(log: Any, call: LoggedLoop) -> None:
     if frame.outs:
         return
     first, slots = frame.template.first_made, frame.template.out_slots
-    for trip, handles in enumerate(frame.history[: call.trips - 1]):
+    last = call.trips - 1
+    for trip, handles in zip(range(frame.logged, last), frame.history, strict=False):
         for place, slot in enumerate(slots):
             log.register(call, call.width * (1 + trip) + place, handles[slot - first])

@@ -10,6 +10,7 @@ generalization, Machine Intelligence 5, 1970): docs/decisions/plain-loops.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 from ...tape import Tape
@@ -31,8 +32,9 @@ from .periods import (
     Varying,
     is_nested,
 )
-from .trip_checks import layout_of, quick_checks
+from .trip_checks import LASTING, layout_of, quick_checks
 
+_NONE = "new", NoneType, (None,)  # the result of a call that gives None
 _MASKED = "entries picked by a mask of a traced array live on in later iterations"
 
 
@@ -258,6 +260,10 @@ class LoopTemplate:
             item.outs.append(slot)
         item.views = [bool(bases) for bases in call.bases]
         item.quick = quick_checks(item, call)
+        item.keeps = item.quick is not None and {way for way, _, _ in item.quick} <= LASTING
+        item.gives = -1 if call.result[:3] == _NONE else None
+        if call.result[0] == "given" and isinstance(call.result[1][0], int):
+            item.gives = call.result[1][0]
         single = call.result[0] == "new" and call.result[1] is HANDLE and call.origins == [-1]
         single = single and not isinstance(self.kinds[item.outs[0]][0], MaskedType)
         item.single = item.outs[0] if single else -1
@@ -279,7 +285,7 @@ class LoopTemplate:
 
     def _loop_item(self, item: Item, k: int) -> None:
         """Set up an inner loop as an item, with the outs of its last and of earlier trips."""
-        item.inner, item.quick = item.fn, None
+        item.inner, item.quick, item.gives, item.keeps = item.fn, None, None, False
         width, slots = len(item.call.outs), self.made[k]
         item.outs = [*slots.values()]
         more = [(n - width, slot) for n, slot in slots.items() if n >= width]

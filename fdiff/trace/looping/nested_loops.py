@@ -9,7 +9,8 @@ PLDI 2009): docs/decisions/plain-loops-that-branch.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -55,7 +56,8 @@ class LoggedLoop(LoggedCall):
             return self.outs[out]
         trip, out = divmod(out - self.width, self.width)
         frame = self.frame
-        if trip >= len(frame.history):
+        trip -= frame.logged
+        if not 0 <= trip < len(frame.history):
             return None
         slot = frame.template.out_slots[out]
         handle: TracedArray = frame.history[trip][slot - frame.template.first_made]
@@ -170,16 +172,19 @@ def loop_node(
     trips: Any,
     length: int,
     first: int | None,
+    begun: Mapping[int, int] = MappingProxyType({}),
 ) -> list[int]:
     """The outputs of the node of a loop; what it stores into is as it is behind it.
 
-    `handles` are what it carries and then its invariants. Of the user's iterations, the one with
-    number `first` is its first trip.
+    `handles` are what it carries and then its invariants; `begun` are the nodes, by id, of those
+    that were stored into since it began. Of the user's iterations, the one with number `first` is
+    its first trip.
     """
     carries = len(template.carries)
     stored = [handles[carries + k] for k in template.mutated]
     rest = [h for k, h in enumerate(handles[carries:]) if k not in template.mutated]
-    ids = [trace.lift(h) for h in (*handles[:carries], *stored)]
+    own = [*handles[:carries], *stored]
+    ids = [begun[id(h)] if id(h) in begun else trace.lift(h) for h in own]
     if template.plan is not None:  # that all answers agree
         ids.append(trace.builder.constant(np.array(True)))
     carried = len(ids)

@@ -61,14 +61,15 @@ class Item:
 
     `slots` are the slots of its handles, or the rows that the handles come from. `quick` tells for
     each argument by position how to compare it; None where that does not suffice. `single` is the
-    slot of the only out, else -1, and `kind` its kind. `fixed` are the values where none varies. An
-    `inner` loop stands in slot `child` when it was run; `more` are the trip, the place and the slot
-    of its other outs.
+    slot of the only out, else -1, and `kind` its kind. `gives` is the argument that is the result,
+    -1 for None, and None for other results. `keeps` tells that nobody can change its arguments.
+    `fixed` are the values where none varies. An `inner` loop stands in slot `child` when it was
+    run; `more` are the trip, the place and the slot of its other outs.
     """
 
     __slots__ = (
-        "call", "child", "fixed", "fn", "inner", "kind", "made", "more", "origins", "outs",
-        "quick", "single", "slots", "values", "varies", "views",
+        "call", "child", "fixed", "fn", "gives", "inner", "keeps", "kind", "made", "more",
+        "origins", "outs", "quick", "single", "slots", "values", "varies", "views",
     )  # fmt: skip
 
     fn: Any
@@ -85,6 +86,8 @@ class Item:
     varies: bool
     fixed: list[Any] | None
     single: int
+    gives: int | None
+    keeps: bool
     kind: Kind
     quick: list[tuple[int, Any, Any]] | None
 

@@ -59,7 +59,8 @@ class Scout:
         self.trace, self.awake, self.passing = trace, False, False
         self.sleep = self.rests = 0
         self.trips: int | None = None  # of the loop that is logged
-        self.period = 0  # calls of an iteration of the loop that is logged
+        self.period = 0  # calls of an iteration of the loop that is logged, if it is known
+        self.at_once: set[Loop] = set()  # loops that were logged before their calls were counted
         self.loop: Loop | None = None
         self.nested = False  # whether that stands in another one
         self.vain: dict[Loop, int] = {}
@@ -121,7 +122,7 @@ class Scout:
                 return
             if not self._choose(frame):
                 self._sleep(NAP)
-            elif not self.fewest:
+            elif not self.fewest or self._is_sure():
                 self.wake()
             return
         if self.exact and is_outermost(frame):
@@ -169,6 +170,10 @@ class Scout:
     def doze(self) -> None:
         """Log no calls for a while, since that was in vain."""
         self.awake = False
+        if self.loop is not None and not self.period:
+            self._end()
+            self._sleep(NAP)  # and watch it
+            return
         if self.loop is not None:
             self.vain[self.loop] = self.vain.get(self.loop, 0) + 1
         self._rest(8 * self.logged() if self.fewest else 20 * LEARNING)
@@ -193,6 +198,8 @@ class Scout:
 
         Its iterations may differ at first.
         """
+        if self.loop is not None and not self.period:
+            return LEARNING
         part = (self.trips or 0) * self.period // PART
         least = (3 * INNER if self.nested else PERIODS + 3) * self.period + 2 * NAP
         return max(least, min(part, MOST_LOGGED))
@@ -300,6 +307,16 @@ class Scout:
 
     def _by_user(self, calls: int) -> int:
         return max(1, round(calls * self.share))
+
+    def _is_sure(self) -> bool:
+        """Note the loop around the place, if it is sure to be worth logging."""
+        loop = self.levels[0][0]
+        if loop in self.at_once or loop != self.prospects.sure:
+            return False
+        self.at_once.add(loop)
+        self.period, self.loop, self.trips = 0, *self.levels[0]
+        self.nested = len(self.levels) > 1
+        return True
 
     def _is_found(self, level: int, period: int) -> bool:
         """Note a loop that is worth logging."""

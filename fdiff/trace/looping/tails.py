@@ -28,7 +28,7 @@ class TailLink(LateView):
         log.leave(self.frame)
         if handle.link is self:
             with log.innermost():
-                become(handle, log.run(entries[0], self.given, {}))
+                become(handle, log.run(entries[0], *self.given))
 
 
 class Tails:
@@ -73,7 +73,7 @@ class Tails:
             return MISMATCH
         rows, *rest = array.type.shape
         tail = TracedArray(log.trace, -1, ArrayType((rows - key.start, *rest), array.type.dtype))
-        tail.link = TailLink(log.frame.trip, None, args)
+        tail.link = TailLink(log.frame.trip, None, (args, {}))
         self.last = tail, array, key.start, place
         return tail
 

@@ -31,7 +31,9 @@ from .logged_calls import (
 from .periods import Fixed, Item, Shifted, Varying
 
 # How an argument is compared without being taken apart.
-SLOT, FIXED, FLOAT_ROW, INT_ROW, KEY, LOCAL_SLOT, ARRAY, PARTS = range(8)
+SLOT, FIXED, FLOAT_ROW, INT_ROW, SLICE, KEY, LOCAL_SLOT, ARRAY, PARTS = range(9)
+_KEYS = (SLICE, KEY)
+LASTING = frozenset((SLOT, FIXED, FLOAT_ROW, INT_ROW, SLICE, KEY))  # arguments that none changes
 
 
 def agrees(
@@ -45,7 +47,7 @@ def agrees(
         elif way == FIXED:
             if a.__class__ is not kind or a != value:
                 return False
-        elif way == KEY:
+        elif way in _KEYS:
             if a is not value and not _is_key(a, value):
                 return False
         elif way == FLOAT_ROW:
@@ -129,7 +131,8 @@ def _quick_parts(
             fixed = [end.value for end in ends if isinstance(end, Fixed)]
             if len(fixed) < len(ends):
                 return None
-            quick.append((KEY, rebuilt(part, iter(()), iter(fixed)), None))
+            key, is_slice = rebuilt(part, iter(()), iter(fixed)), part[0] is slice
+            quick.append((SLICE, key, part[1:]) if is_slice else (KEY, key, None))
         else:
             check = _quick_value(item, call, part, next(values))
             if check is None:

@@ -20,7 +20,8 @@ from ...user_lines import is_internal, numbered
 from .logged_calls import LoggedCall
 from .periods import INNER, loop_of, loops_around
 
-SLEEP = 48  # nodes of a trace before the first look: a look costs as much as two nodes
+SLEEP = 16  # nodes of a trace before the first look: a look costs as much as two nodes
+WATCHED = 48  # nodes from which loops are watched that may be worth logging
 SOON = 32  # nodes to the next look where one promises something, ...
 FARTHEST = 192  # ... and to any other
 NAP = 16  # nodes or calls after which it is looked again at what may be a loop
@@ -28,6 +29,7 @@ UNROLLED = 7  # iterations at the beginning of a loop that are traced as they ar
 SHARE = 4  # part of the calls of a loop worth a node that are seen where its length is not known
 LONG = 20  # trips of a loop that is known to be long
 NESTED = 5  # times as many calls has a loop around loops that are worth logging for it
+SURE = 5  # times as many calls has a loop that is logged at once
 VAIN = 2  # times that a loop may be logged without becoming a node
 _MOST_LOOPS = 1 << 10  # whose heads are remembered
 _LINES = 8  # of a head
@@ -99,12 +101,25 @@ class Prospects:
     def __init__(self, fewest: int) -> None:
         self.fewest = fewest
         self.seen: dict[Loop, tuple[int, int]] = {}
+        self.sure: Loop | None = None
 
     def rest(self, nodes: int, vain: dict[Loop, int]) -> int:
-        """Number of nodes for which no loop is worth logging; 0 if one may be."""
+        """Number of nodes for which no loop is worth logging; 0 if one may be.
+
+        If the innermost loop is `sure` to be, that is noted.
+        """
+        self.sure = None
+        rest = self._rest(nodes, vain)
+        if self.sure is None and nodes < WATCHED:
+            self.seen = {}
+            return WATCHED - nodes
+        return rest
+
+    def _rest(self, nodes: int, vain: dict[Loop, int]) -> int:
         before, self.seen = self.seen, {}
         soon, times = False, 1  # how often the loop inside comes again, at least
-        for frame, loop in _loops_under_way(sys._getframe(2)):
+        loops = _loops_under_way(sys._getframe(3))
+        for frame, loop in loops:
             if not self.fewest:
                 return 0
             if vain.get(loop, 0) >= VAIN:
@@ -118,6 +133,8 @@ class Prospects:
             if done < first[1]:
                 self.seen[loop] = nodes, done
             left = trips - max(done, UNROLLED)
+            if left >= self.fewest and loop == loops[-1][1]:
+                self.sure = loop
             if left * max(1, 0 if done else nodes - first[0]) >= self.fewest:  # at least so many
                 return 0
             if not done:
@@ -130,6 +147,8 @@ class Prospects:
             enough = left * period >= self.fewest
             nested = trips >= INNER and trips * period * (times - UNROLLED) >= NESTED * self.fewest
             if (enough or nested) and (again or nodes < 2 * FARTHEST):
+                if len(loops) == 1 and left * period >= SURE * self.fewest:
+                    self.sure = loop
                 return 0
             soon, times = soon or enough, 1
         return SOON if soon else min(3 * nodes, FARTHEST)

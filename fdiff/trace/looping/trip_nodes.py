@@ -55,6 +55,9 @@ class TripNodes:
     slots: list[Any]
     rows: list[list[Any]]
     inits: list[TracedArray]
+    resumed: list[TracedArray]
+    begun: dict[int, int]  # by id: the nodes of what those trips stored into, before them
+    logged: int  # the first trips, whose calls were logged: they have nodes
     outs: list[int]
     history: list[list[TracedArray]]
     values: TripValues | None
@@ -93,6 +96,12 @@ class TripNodes:
         ]
         return handles, [self._value(v) for v in item.values]
 
+    def arguments(self, item: Item) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of an item in the trip under way, by position and by name."""
+        handles, values = self.given(item)
+        args, named = arguments_of(item.call.shape, iter(handles), iter(values))
+        return tuple(args), named
+
     def _value(self, value: Fixed | Varying | Shifted) -> Any:
         if isinstance(value, Fixed):
             return value.value
@@ -115,15 +124,16 @@ class TripNodes:
         template, last = self.template, self.slots[:]
         template.checked += self.count
         if template.checked < self.fewest or (self.fewest and self.count < SHORTEST):
-            self.slots[len(template.invariants) : template.first_made] = self.inits
-            trips, self.trips = self.trips, 0
-            for number, trip_outs in zip(self.taken, self.history[:trips], strict=False):
+            self.slots[len(template.invariants) : template.first_made] = self.resumed
+            left, self.trips = self.trips - self.logged, self.logged
+            paths = self.taken[self.logged :]
+            for number, trip_outs in zip(paths, self.history[:left], strict=False):
                 self.slots[template.first_made :] = trip_outs
                 path = template.paths[number]
                 self._run_again(path.items)
                 self.carry_on(path)
                 self.trips += 1
-        elif self.trips:
+        elif self.trips > self.logged:
             self._enter()
         self.slots = last
         self._run_again(self.items[:items])
@@ -139,17 +149,18 @@ class TripNodes:
                     self.slots[item.child].finish(0)
                     continue
                 trace.line = item.call.place[0] if item.call.place else None
-                outs = self._run(item, *self.given(item))
+                outs = self._run(item, *self.arguments(item))
                 for slot, origin, real in zip(item.outs, item.call.origins, outs, strict=False):
                     if origin < 0:
                         become(self.slots[slot], real)
         finally:
             trace.lines, trace.line = lines, line
 
-    def _run(self, item: Item, handles: Sequence[Any], values: Sequence[Any]) -> list[TracedArray]:
+    def _run(
+        self, item: Item, args: tuple[object, ...], named: dict[str, object]
+    ) -> list[TracedArray]:
         """Run an item; the handles in its result."""
-        args, named = arguments_of(item.call.shape, iter(handles), iter(values))
-        out = self.log.run(item.fn, tuple(args), named)
+        out = self.log.run(item.fn, args, named)
         if item.call.result[0] != "new":
             return []
         outs: list[TracedArray] = []
@@ -167,7 +178,7 @@ class TripNodes:
         if len(template.paths) > 1:
             rows.append(np.array(self.taken[:n]))
         handles = [*self.inits, *self.slots[: len(template.invariants)]]
-        self.outs = loop_node(trace, template, handles, rows, n, n, self.first)
+        self.outs = loop_node(trace, template, handles, rows, n, n, self.first, self.begun)
         for latest, carries in template.stored_later.items():
             for lag, slot in enumerate(carries, 1):
                 h = self.inits[slot - len(template.invariants)]
@@ -252,9 +263,9 @@ class TripNodes:
         return place
 
     def take_again(
-        self, handle: TracedArray, item: Item, arguments: tuple[Sequence[Any], Sequence[Any]]
+        self, handle: TracedArray, item: Item, arguments: tuple[tuple[Any, ...], dict[str, Any]]
     ) -> None:
-        """Take a view again of the handles that it was taken of."""
+        """Take a view again, by the arguments of its call."""
         with self.log.innermost():
             outs = self._run(item, *arguments)
         call, _ = self.place(handle.made, -1)
