@@ -1,4 +1,4 @@
-"""Loops whose first trips are those in the log: as few as can be stay unrolled, and all are right."""
+"""Loops that begin with trips in the log: few stay unrolled, and all compute what they should."""
 
 import numpy as np
 import pytest

@@ -170,14 +170,9 @@ class Frame(TripNodes):
                         agree = b is slots[value] and b is not None
                     elif second == FIXED:
                         agree = type(b) is kind and b == value
-                    elif second == SLICE and type(b) is slice:
-                        start, stop, step = kind
-                        agree = (
-                            type(b.start) is start
-                            and type(b.stop) is stop
-                            and type(b.step) is step
-                            and b == value
-                        )
+                    elif second == SLICE:
+                        parts = type(b) is slice and (type(b.start), type(b.stop), type(b.step))
+                        agree = parts == kind and b == value
             agree = agree or agrees(quick, args, slots)
             if agree and item.varies:
                 for a, (way, row, _) in zip(args, quick, strict=True):

@@ -105,8 +105,6 @@ def turn(log: Any, take: Callable[[Any], object], mismatch: object) -> object:
             log.frame = frame = child
         elif frame.at or frame.limit is not None or not _leave_to_parent(log, frame):
             return mismatch
-        elif log.frame is None:  # the loop around has ended, too
-            return mismatch
         else:
             frame = log.frame
         out = take(frame)
@@ -118,15 +116,18 @@ def turn(log: Any, take: Callable[[Any], object], mismatch: object) -> object:
 
 
 def _leave_to_parent(log: Any, frame: Any) -> bool:
-    """Whether the loop around goes on, or one begins whose first item is the loop that was run."""
+    """Whether the loop around goes on, or one begins whose first item is the loop that was run.
+
+    That loop was its last item, too, if no frame is left.
+    """
     if frame.parent is not None:
-        return accept(frame.parent, frame)
+        return accept(frame.parent, frame) and log.frame is not None
     template = log.templates.get(key_of(frame.template)) if frame.trips else None
     if template is None or frame.logged:
         return False
     outer = log.framed(template)
     if accept(outer, frame):
-        return True
+        return log.frame is not None
     outer.release()
     frame.parent = frame.item = None
     return False
