@@ -75,12 +75,12 @@ def _takes(frame: Any, calls: Sequence[LoggedCall], carried: Mapping[Any, Any]) 
 
 
 def _sign(call: LoggedCall) -> tuple[object, ...]:
-    """What is the same in all trips: how a call was made, and what it gave."""
+    """The facts about a call that are the same in all trips."""
     return call.fn, call.shape, call.result, call.origins, call.types
 
 
 def _note_nodes(frame: Any, calls: Sequence[LoggedCall]) -> bool:
-    """Note the nodes of what is stored into, before the calls; whether they are known."""
+    """Note the nodes that arrays stored into had before the calls; whether all are known."""
     stored = {*map(id, frame.stored())}
     for call in calls:
         for h in call.writes:
