@@ -1,21 +1,25 @@
-"""Trips that a frame takes from the log, and what it enters there: docs/decisions/plain-loops.md."""
+"""Trips that frames take from the log, and enter there: docs/decisions/plain-loops.md."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..traced_array import TracedArray
+from .checked_trips import Frame
 from .logged_calls import LoggedCall, bases_of
-from .loop_template import UnrolledError
+from .loop_template import LoopTemplate, UnrolledError
 from .nested_loops import LoggedLoop, loop_call
 from .periods import Item
 from .replay import memory
 from .trip_counts import trip_of
 
+Carry = tuple[int, int, int]  # the lag, the call and which of its outs
+
 # ------------------------------------------------------------------------- from the log to a frame
 
 
-def behind(log: Any, template: Any, first: int, trips: int) -> Any:
+def behind(log: Any, template: LoopTemplate, first: int, trips: int) -> Frame:
     """A frame that goes on behind the last trip in the log; UnrolledError where that cannot be.
 
     The last one of some equal `trips` in the log begins with the call that has number `first`. They
@@ -40,7 +44,7 @@ def behind(log: Any, template: Any, first: int, trips: int) -> Any:
     raise UnrolledError("its iterations hand on other arrays")
 
 
-def _takes_logged(template: Any) -> bool:
+def _takes_logged(template: LoopTemplate) -> bool:
     """Whether a frame of a template may begin with trips that are in the log."""
     return not (
         template.nested
@@ -51,7 +55,7 @@ def _takes_logged(template: Any) -> bool:
     )
 
 
-def _takes(frame: Any, calls: Sequence[LoggedCall], carried: Mapping[Any, Any]) -> bool:
+def _takes(frame: Frame, calls: Sequence[LoggedCall], carried: Mapping[Carry, TracedArray]) -> bool:
     """Let a frame take calls in the log for its first trips; whether all of them fit.
 
     Behind them it carries what it would be given there.
@@ -79,7 +83,7 @@ def _sign(call: LoggedCall) -> tuple[object, ...]:
     return call.fn, call.shape, call.result, call.origins, call.types
 
 
-def _note_nodes(frame: Any, calls: Sequence[LoggedCall]) -> bool:
+def _note_nodes(frame: Frame, calls: Sequence[LoggedCall]) -> bool:
     """Note the nodes that arrays stored into had before the calls; whether all are known."""
     stored = {*map(id, frame.stored())}
     for call in calls:
