@@ -105,7 +105,7 @@ def _cache() -> str:
 
 
 def _settings() -> str:
-    """The variables of the environment that change what fdiff does, and those that look so."""
+    """The environment variables that change fdiff's behaviour, and similar names."""
     names = sorted(k for k in os.environ if k.startswith("FDIFF_") or k in _OTHERS)
     shown = {name: "set" if name == disk_cache.KEY else os.environ[name] for name in names}
     return " ".join(f"{name}={shown[name]}{_unread(name)}" for name in names) or "none"

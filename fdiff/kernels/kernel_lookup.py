@@ -137,7 +137,7 @@ def cache_info() -> CacheInfo:
 
 
 def cache_clear(*, disk: bool = False) -> None:
-    """Forget the kernels in memory, and on request those on disk."""
+    """Forget the kernels in memory, and on request the kernels on disk."""
     _kernels.clear()
     forget()
     if started():

@@ -1,4 +1,4 @@
-"""Several kernels as one: machine code that calls them in turn, and copies what lies between.
+"""Several kernels as one: machine code that calls them in turn, with copies in between.
 
 The sequence is called like any kernel, so that whatever calls kernels by their addresses (records
 of code of Numba and of C functions) calls a Jacobian in chunks likewise. `_TEXT` is the same for

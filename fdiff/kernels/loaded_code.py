@@ -50,7 +50,7 @@ def _files(place: Path) -> Iterator[Path]:
 
 
 def _in_archive(place: Path) -> str:
-    """Names, lengths and sums of what a zip holds of a module or a folder; empty without one."""
+    """Names, lengths and checksums of a module or folder in a zip; empty without one."""
     archive = next((path for path in place.parents if is_regular_file(path)), None)
     if archive is None:
         return ""

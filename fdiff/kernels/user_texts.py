@@ -105,7 +105,7 @@ class _Steps(ast.NodeTransformer):
         raise UserTextError(self.line, fact, _BY_ADDRESS if loops else _OTHERWISE)
 
     def _give(self, node: ast.expr) -> None:
-        """The result: what the last step gives."""
+        """The result of the last step."""
         self.returned = True
         last = self.found and not self.found[-1].dtype and ast.unparse(_slot(len(self.types) - 1))
         if ast.unparse(node) != last:

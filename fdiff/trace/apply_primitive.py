@@ -1,4 +1,4 @@
-"""Apply primitives to traced arrays, and register what answers for a function of NumPy.
+"""Apply primitives to traced arrays, and register handlers for functions of NumPy.
 
 `apply` and its kin add a node to the trace that runs, and give the traced array of its result.
 `implements` and `replaces` enter handlers into the tables by which NumPy's functions find them.

@@ -1,4 +1,4 @@
-"""Views and stores: what stands between a traced array and its node.
+"""Views and stores: the links between a traced array and its node.
 
 A traced array is a handle that names a node. A store puts another node behind the handle; a view
 recomputes its node when the handle it was taken from has changed (`ViewLink.current`). NumPy itself

@@ -56,7 +56,7 @@ def derived_lines() -> Generator[None]:
 def derived_line(
     line: Line | None, primitive: Primitive, mode: str, argument: int | None = None
 ) -> Line | None:
-    """The line for what a rule of an operation enters."""
+    """The line for the nodes that a rule of an operation enters."""
     if line is None:
         return None
     derived = DerivedLine(line)

@@ -154,7 +154,7 @@ def _looping() -> ModuleType:
 
 
 def _note_results(trace: Trace, ids: Sequence[int]) -> None:
-    """Tell the session what a run returned that took a branch which holds at this point alone."""
+    """Tell the session the results of a run whose branch holds at this point alone."""
     session = root_trace().session
     if session is not None and all(map(trace.guards.is_known, ids)):
         session.ended(trace.call, [trace.guards.value(i, "returned a value") for i in ids])

@@ -108,7 +108,7 @@ def call_with_out(
 
 
 def taking_out(handler: Callable[..., object], name: str) -> Callable[..., object]:
-    """The handler as a method of arrays, which stores its result in what is given as ``out``."""
+    """The handler as a method of arrays, which stores its result in ``out`` if that is given."""
     place = _place_of_out(handler)
     if place is None:
         return handler

@@ -1,4 +1,4 @@
-"""An ordinary trace: a recorder that hands out traced arrays for what its inputs stand for.
+"""An ordinary trace: a recorder that hands out traced arrays for its inputs.
 
 Those are the arguments, captured arrays, and values of enclosing traces. `eager_trace.py` has the
 trace whose nodes are computed as they are added.

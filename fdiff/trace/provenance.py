@@ -184,7 +184,7 @@ def through_scatter(b: Builder, node: Node, at: Flat) -> Came:
 
 
 def _places(b: Builder, node: Node) -> np.ndarray | None:
-    """Where entries are stored into a vector, if those places are constant and not many."""
+    """The places of entries stored into a vector, if they are constant and few."""
     vector = len(node.args) == 3 and len(node.type.shape) == 1
     places = b.nodes[node.args[2]].value if vector else None
     return places if places is not None and places.ndim == 1 and places.size <= MOST else None

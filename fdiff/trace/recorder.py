@@ -182,7 +182,7 @@ class Recorder:
         raise NotImplementedError
 
     def close(self) -> None:
-        """End what is under way."""
+        """End the recording under way."""
         raise NotImplementedError
 
     def give_up(self) -> None:

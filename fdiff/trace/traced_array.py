@@ -1,4 +1,4 @@
-"""Traced arrays: what stands for an array while a function is recorded.
+"""Traced arrays: stand-ins for arrays while a function is recorded.
 
 A traced array holds no value: it names a node of the trace that made it. NumPy hands every ufunc
 and function called on one to the handlers that `fdiff.ops` registers (``__array_ufunc__`` and

@@ -1,4 +1,4 @@
-"""The rule of a call that keeps nothing for a reverse sweep: what it computes is computed again.
+"""The rule of a call that keeps nothing for a reverse sweep, and is computed again there.
 
 Its pullback reads the arguments of the call behind a barrier (`ops/along_axes/ordering.py`), which
 waits for the cotangents. So the second computation is not merged with the first, and comes when it

@@ -269,7 +269,7 @@ def checkpoints_inlined(tape: Tape) -> Tape:
 
 
 def batching_calls_shown(tape: Tape) -> Tape:
-    """The tape without those checkpoints around calls that have a batching rule of the user's."""
+    """The tape without checkpoints around calls that a rule of the user's batches."""
     tapes: dict[int, Tape] = {}
     for i in _calls(tape, CALL):
         rule = _rule(tape.nodes[i])

@@ -1,4 +1,4 @@
-"""The rule of a call with derivatives of the user's: the tapes of what the user wrote.
+"""The rule of a call with derivatives of the user's: the tapes of the user's functions.
 
 `custom_vjp` gives a pullback, which is linear in the cotangents; `custom_jvp` a pushforward, which
 is linear in the tangents. Each is the transpose of the other, and so the one that is not given is

@@ -70,7 +70,7 @@ class _Pair(NamedTuple):
         return i < self.giver or self.tape.nodes[i].primitive is INPUT
 
     def stages(self, room: int) -> tuple[int, ...]:
-        """The nodes of the reader's body that the giver is to keep; none to keep what it keeps."""
+        """The nodes of the reader's body that the giver is to keep; none to change nothing."""
         node = self.loops[1]
         body: Tape = node.param("body")
         first, rows = node.param("carries"), len(body.inputs) - node.param("rows")

@@ -64,7 +64,7 @@ def resizable_tape(tape: Tape, sizes: Collection[int]) -> bool:
 
 @lru_cache(maxsize=4096)
 def knows_no_sizes(tape: Tape) -> bool:
-    """Whether what is computed for the nodes of a tape is the same for arrays of all sizes."""
+    """Whether the computation of a tape's nodes is the same for arrays of all sizes."""
     return all(
         node.primitive is INPUT
         or not (

@@ -40,7 +40,7 @@ Lowering = Callable[["Assembler", int, Node], None]
 
 
 class NumpyStep(NamedTuple):
-    """A node that NumPy computes: its function, what it reads, where its results go."""
+    """A node that NumPy computes: its function, its operands, the places of its results."""
 
     name: str
     function: Callable[..., object]

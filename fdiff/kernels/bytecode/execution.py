@@ -161,7 +161,7 @@ def _load(text: str) -> Callable[..., int]:
 
 
 class _Workspace:
-    """Memory for one call at a time, with views of what is put in and taken out."""
+    """Memory for one call at a time, with views of its inputs and outputs."""
 
     def __init__(self, program: BytecodeProgram, function: Callable[..., int]) -> None:
         raw = np.zeros(program.size + SLACK + 8)
@@ -234,5 +234,5 @@ class _Workspace:
 
 
 def _call_into(function: Callable[..., object], source: np.ndarray, target: np.ndarray) -> None:
-    """The most frequent case of what is left to NumPy: an array in, an array out."""
+    """The most frequent step that is left to NumPy: one array in, one out."""
     target[...] = function(source)

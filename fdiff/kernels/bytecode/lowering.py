@@ -171,7 +171,7 @@ def _move_in_a_row(
 
 
 def _inherited(assembler: Assembler, i: int, node: Node) -> int:
-    """Memory of node `i` with what its first operand holds: that operand's own if it is free."""
+    """Memory of node `i` with the content of its first operand: the operand's own if free."""
     x, *others = node.args
     shared = any(assembler.owners[a] == assembler.owners[x] for a in others)
     if not shared and assembler.inherit(i, x):

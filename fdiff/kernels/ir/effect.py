@@ -1,4 +1,4 @@
-"""Effects: what a kernel does to memory, one materialised node or a part of it at a time."""
+"""Effects: writes of a kernel to memory, of one materialised node or a part of it each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The structure of a tape without its sizes and values: what a kernel is made from and keyed by.
+"""The structure of a tape without its sizes and values: the source and the key of a kernel.
 
 Each distinct size other than 1 becomes a symbol ``n0, n1, ...`` in order of first appearance;
 slice starts and constants become entries ``m0, m1, ...`` of an integer table and ``f0, f1, ...`` of

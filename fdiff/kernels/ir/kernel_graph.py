@@ -1,4 +1,4 @@
-"""Kernel graphs: operations without sizes and values, and the tables those went to."""
+"""Kernel graphs: operations without sizes and values, which stand in tables."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class KernelGraph:
 
 
 def users_of(graph: KernelGraph) -> list[list[int]]:
-    """For each operation, those that read it (once for each reading)."""
+    """For each operation its readers (once for each reading)."""
     users: list[list[int]] = [[] for _ in graph.ops]
     for i, op in enumerate(graph.ops):
         for a in op.args:

@@ -191,7 +191,7 @@ class Nest:
         return [*self.statements, *guarded, *(s for a in self.accumulators for s in a.final)]
 
     def map(self, change: Callable[[Statement], Statement | None]) -> Nest:
-        """The nest with every statement changed; those that become None are left out."""
+        """The nest with every statement changed; statements that become None are left out."""
 
         def changed(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
             return tuple([new for s in statements if (new := change(s)) is not None])

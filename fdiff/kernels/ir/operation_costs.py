@@ -1,4 +1,4 @@
-"""The formulas of operations: which words they call, and what they cost, in additions."""
+"""The formulas of operations: the words they call, and their cost in additions."""
 
 from __future__ import annotations
 

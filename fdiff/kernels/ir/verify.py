@@ -291,7 +291,7 @@ class _InNest:
             self.statement(statement, depth)
 
     def statement(self, statement: Statement, level: int) -> None:
-        """Check what a statement reads, which memory it accesses and which name it assigns."""
+        """Check the operands of a statement, the memory it accesses and the name it assigns."""
         kind, target, text, operands, access, combiner = statement
         checks = self.checks
         picked = kind is StatementKind.CARRY  # of which the operand is the number of a loop

@@ -1,4 +1,4 @@
-"""Decompositions and what is computed from them, as texts that are compiled once a machine.
+"""Decompositions and functions of them, as texts that are compiled once a machine.
 
 A routine takes matrices, results, memory for one matrix (`work`), the number of stacked matrices,
 their size, and the table of BLAS and LAPACK. It returns a status. Matrices are square and in

@@ -35,7 +35,7 @@ _HEAD = re.compile(r"^def (\w+)\(([^)]*)\):", re.MULTILINE)
 
 @lru_cache(maxsize=64)
 def parameters(routine: str) -> tuple[str, ...]:
-    """The names of what a routine is called with, for readers of kernels."""
+    """The names of a routine's arguments, for readers of kernels."""
     name, _ = routine.rsplit("_", 1)
     _, text = _HEAD.findall(TEXTS[name][-1])[-1]
     return tuple(re.findall(r"(\w+):", text))

@@ -1,4 +1,4 @@
-"""The guard set of a trace: values Python has seen, and what must hold for it to see the same.
+"""The guard set of a trace: values that Python saw, and the conditions for seeing the same.
 
 Python code sees a traced value where it branches on it, turns it into a number or prints it. Only
 then is the value computed, by evaluating the nodes it depends on. A finished tape is valid for

@@ -101,7 +101,7 @@ def _alone(trace: Recorder, node_id: int, *, here: bool) -> bool:
 
 
 def _ancestors(trace: Recorder, node_id: int, most: int | None = FEW) -> list[int]:
-    """A node and those that it depends on and that are differentiated, the nearest first."""
+    """A node and the differentiated nodes that it depends on, the nearest first."""
     nodes, guards = trace.builder.nodes, trace.guards
     visited = {node_id: None}
     waiting = [node_id]

@@ -152,7 +152,7 @@ def _spot(shape: tuple[int, ...], key: Any) -> int | None:
 
 
 def to_ordinary_tape(trace: EagerTrace, outputs: Sequence[int]) -> Tape:
-    """The tape of an eager trace, with ordinary nodes in place of those only such traces have."""
+    """The tape of an eager trace, with ordinary nodes in place of nodes for eager traces."""
     builder, plain = trace.builder, Trace(trace.call, lines=False)
     inputs = set(builder.inputs)
     ids: list[int] = []

@@ -38,7 +38,7 @@ def stop_cancelling_shifts(tape: Tape) -> Tape:
 
 
 class _ShiftedExponential:
-    """One ``exp(x - m)``, and what is made of it."""
+    """One ``exp(x - m)``, and the nodes computed from it."""
 
     def __init__(self, tape: Tape, users: list[list[int]], exp: int) -> None:
         self.nodes, self.outputs, self.users = tape.nodes, set(tape.outputs), users
@@ -95,7 +95,7 @@ class _ShiftedExponential:
         return padded == along or (alone and not _without_ones(shape))
 
     def _views(self, i: int) -> set[int]:
-        """`i`, and what has its entries in their order and in other shapes."""
+        """`i`, and nodes that have its entries in their order, in other shapes."""
         views, stack = {i}, [i]
         while stack:
             for u in self.users[stack.pop()]:

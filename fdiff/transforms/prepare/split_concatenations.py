@@ -201,7 +201,7 @@ class _RegionReader:
         raise AssertionError("no part of a join has these entries")
 
     def _sliced(self, x: int, start: int, size: int) -> int:
-        """Entries of a value as one slice: of what it is a slice of, if it is one."""
+        """Entries of a value as one slice, of the value's source if it is a slice itself."""
         shape, axis = self.b.type(x).shape, self.join.axis
         if size == shape[axis]:
             return x

@@ -43,7 +43,7 @@ class FrozenValues:
         return array
 
     def settled(self, i: int) -> np.ndarray | None:
-        """The value of a node that rests on nothing but constants and what is pinned already."""
+        """The value of a node that rests on constants and pinned values alone."""
         due, met, inputs = [i], {i}, self.tape.inputs
         while due:
             k = due.pop()
@@ -55,7 +55,7 @@ class FrozenValues:
         return self.of(i)
 
     def _value(self, i: int) -> object:
-        """The value of a node, and of those before it: without recursion, as tapes are long."""
+        """The value of a node and of its operands, without recursion, because tapes are long."""
         due = [i]
         while due:
             k = due[-1]

@@ -79,7 +79,7 @@ def _patterns(
 
 
 def _blocks(body: Tape, places: Places) -> list[Patterns] | None:
-    """The patterns of a body, full ones where they cannot be told; None where those are large."""
+    """The patterns of a body, full ones where they are unknown; None if full ones are large."""
     blocks: list[Patterns] = [[] for _ in body.outputs]
     for k, t in enumerate(body.input_types):
         places_of = places(body, k) if t.floating else [None] * len(body.outputs)

@@ -259,7 +259,7 @@ def _derived(tape: Tape, asked: Asked, values: Known, mode: str) -> BlockDerivat
 
 
 def finished(derivation: BlockDerivation) -> SparseTape:
-    """All blocks in one tape; those that no sweep gives have no entries."""
+    """All blocks in one tape; blocks that no sweep gives have no entries."""
     tape, asked = derivation.tape, derivation.asked
     width = len(asked.wrt)
     by_place = {

@@ -111,7 +111,7 @@ def _beside(values: TracedArray, run: Run, count: int) -> list[tuple[int, int]]:
 
 
 def part_of(values: TracedArray, low: int, high: int) -> TracedArray:
-    """Some of the values; of a sum of windows, the sum of those that are there."""
+    """Some of the values; of a sum of windows, the sum of the windows there."""
     part = _part(values, low, high) if _ends(values) else values[low:high]
     return values[low:high] if part is None else part
 

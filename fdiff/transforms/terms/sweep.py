@@ -40,7 +40,7 @@ class Opaque(NamedTuple):
 
 
 class OpaqueError(Exception):
-    """A rule met what it cannot state the structure of; it never leaves this folder."""
+    """A rule cannot state a structure; the error never leaves this folder."""
 
 
 class TooManyError(Exception):
@@ -143,7 +143,7 @@ class LinearSweep:
         return terms
 
     def check(self, count: int) -> None:
-        """Count entries of a node; refuse those that no memory holds."""
+        """Count entries of a node; refuse more than memory holds."""
         self.entries += count
         if count > self.most:
             raise TooManyError(count, self.line)

@@ -203,7 +203,7 @@ class _Writer:
         return f"address_of({'z' if self.out.direct.get(k) else 'y'}{k})"
 
     def _addresses(self) -> str:
-        """The addresses of what the kernel reads and writes, as a tuple."""
+        """The addresses that the kernel reads and writes, as a tuple."""
         read = [
             f"address_of({self.array[leaf]})" if leaf in self.array else f"p{leaf}"
             for leaf in self.words.read

@@ -1,4 +1,4 @@
-"""Functions of fdiff as Numba sees them: their type, and what is compiled for a call of them.
+"""Functions of fdiff as Numba sees them: their type, and the code compiled for a call.
 
 Importing this imports Numba. A call is typed by looking for the layout that its arguments fit. The
 text of that layout is compiled by Numba like a function of the user's.

@@ -40,7 +40,7 @@ def _reads_of(plan: Plan, effect: Effect) -> tuple[Key, ...]:
 
 
 def _values(plan: Plan, effect: Effect) -> list[Key]:
-    """The values that an effect stores, and those that give the positions it stores them at."""
+    """The values that an effect stores, and the values that give their positions."""
     root_values = plan.analysis.root_values
     if effect not in root_values:
         root_values[effect] = [plan.keys.at(*view) for view in (*effect.values, *effect.positions)]

@@ -43,7 +43,7 @@ _COS = (
 
 @word
 def out_of_range(x: Value) -> Value:
-    """Whether a finite `x` is beyond what these functions take."""
+    """Whether a finite `x` is beyond the range of these functions."""
     size = fabs(x)
     return (size > x.pick(*REACH)) & (size < inf)
 
