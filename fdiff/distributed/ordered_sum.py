@@ -1,4 +1,4 @@
-"""Sums whose order of addition depends on the number of terms alone."""
+"""Sums whose order the number of terms tells (pairwise: N. J. Higham, SISC 14(4), 1993)."""
 
 from __future__ import annotations
 

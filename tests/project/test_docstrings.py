@@ -131,7 +131,10 @@ def test_every_error_class_is_described():
     assert [kind.__name__ for kind in classes if not kind.__doc__] == []
 
 
-WITH_SOURCES = ("kernels/passes", "transforms", "trace/looping", "dispatch/choosing")
+WITH_SOURCES = (
+    "dispatch/choosing", "kernels/bytecode", "kernels/passes", "kernels/runtime", "trace/looping",
+    "transforms",
+)  # fmt: skip
 SOURCE = re.compile(r"docs/decisions/|arXiv|\b(?:19|20)\d\d\b")
 DEFINES = re.compile(r"^(?:def|class) ", re.MULTILINE)
 

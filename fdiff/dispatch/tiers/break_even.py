@@ -1,8 +1,8 @@
 """When a kernel pays off: the break-even point of the ski-rental rule, for one tape.
 
-`tiered_execution` states the rule. A kernel whose compilation is predicted to take more than two
-seconds is never compiled without a request, because a process waits at exit for a compilation that
-is under way.
+`tiered_execution` states the rule (docs/decisions/tiered-execution.md). A kernel whose compilation
+is predicted to take more than two seconds is never compiled without a request, because a process
+waits at exit for a compilation that is under way.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The bytecode interpreter: machine code, compiled once a machine, that runs tapes given as data.
+"""The bytecode interpreter: machine code that runs tapes given as data.
 
 Between the interpreter (about 1 us a node) and kernels (fast, but compiled for each structure at 1
-ms a node), for long and irregular tapes of small arrays. `prepare` encodes a tape.
+ms a node), for long tapes. `prepare` encodes a tape: docs/decisions/bytecode-interpreter.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opcodes of complex numbers, each of which lies in two slots: the real part, then the other.
+"""Opcodes of complex numbers, in two slots each: docs/decisions/bytecode-interpreter.md.
 
 The formulas stand on the records of ops. What has none is left to NumPy, which sees the pairs as
 complex numbers.

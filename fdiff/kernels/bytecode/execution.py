@@ -1,4 +1,4 @@
-"""Running bytecode: the workspace of a call, its inputs and its results."""
+"""Runs of bytecode: workspace, inputs and results: docs/decisions/bytecode-interpreter.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each op becomes instructions, by its parameters and the layouts of its operands."""
+"""Instructions of each op, by parameters and layouts: docs/decisions/bytecode-interpreter.md."""
 
 from __future__ import annotations
 

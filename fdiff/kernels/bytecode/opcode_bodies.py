@@ -1,4 +1,4 @@
-"""What bytecode does that is not elementwise: lines of text by the name of the opcode.
+"""Lines of text for opcodes that are not elementwise: docs/decisions/bytecode-interpreter.md.
 
 They read the fields of the instruction (`opcodes`), the slots of the workspace as ``floats`` or
 ``ints``, and further numbers of ``extra`` from ``row`` on.

@@ -1,4 +1,4 @@
-"""The opcodes of the bytecode interpreter: elementwise ones from the op tables, the others by hand.
+"""The opcodes, elementwise ones from the op tables: docs/decisions/bytecode-interpreter.md.
 
 An instruction is a row of eight 32-bit integers: opcode, ``count``, ``target``, operands ``a``,
 ``b``, ``c``, ``steps``, and ``row``, the place of further numbers in a table (`extra`). Places are

@@ -1,4 +1,4 @@
-"""Where the entries of a value lie in the workspace: shape and steps, in slots of eight bytes."""
+"""Where entries of values lie, in slots of eight bytes: docs/decisions/bytecode-interpreter.md."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ shared counter; `first_part` is the number of a loop's first part in the whole k
 parts depends on the sizes alone, and partial reductions are combined in the order of the parts: a
 result is the same for any number of threads.
 
-Self-scheduling and the barrier are in `runtime/worker_code.py`, which names the papers.
+`runtime/worker_code.py` names the papers; measurements: docs/decisions/parallel-loops.md.
 """
 
 from __future__ import annotations

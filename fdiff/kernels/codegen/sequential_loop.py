@@ -1,4 +1,4 @@
-"""Loops over trips, and switches, as lines of text around the lines of their bodies.
+"""Loops over trips, and switches, as text around their bodies: docs/decisions/loops-in-kernels.md.
 
 A carry that is a number is a local. Other carries lie in memory of which each trip reads one half
 and writes the other (double buffering), unless the body updates them in place. Memory of few

@@ -1,4 +1,4 @@
-"""Routines for matrices of up to four rows, written out: every entry is a local.
+"""Routines of up to four rows, all entries locals: docs/decisions/small-systems-written-out.md.
 
 What they compute, and in which order they round, is what `runtime.linalg_routines` and
 `runtime.triangular` do for small matrices; pivots are chosen and rows exchanged by selection. LLVM

@@ -1,4 +1,4 @@
-"""Addresses of the BLAS and LAPACK functions that SciPy ships, in a `table`.
+"""Addresses of SciPy's BLAS and LAPACK, in a `table`: docs/decisions/matrix-routines.md.
 
 Only SciPy's two modules of addresses are loaded, as importing `scipy.linalg` takes 0.15 s. Routines
 are given the table when they are called, so that no address stands in object code on disk.

@@ -1,7 +1,7 @@
-"""One matrix at a time through LAPACK: texts of functions that routines call.
+"""Texts of functions that call LAPACK (E. Anderson et al., LAPACK Users' Guide, SIAM 1999).
 
-In row-major order LAPACK sees the transpose of each matrix. It factors A' = P L U (``getrf``), and
-A x = b becomes x' P L U = b'. How texts are written, `routines` tells.
+Each takes one matrix. In row-major order LAPACK sees the transpose of it. It factors A' = P L U
+(``getrf``), and A x = b becomes x' P L U = b'. How texts are written, `routines` tells.
 """
 
 from __future__ import annotations

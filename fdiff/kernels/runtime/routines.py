@@ -1,4 +1,4 @@
-"""Matrix routines such as ``solve_f8``, as texts for `kernels.llvm`.
+"""Matrix routines such as ``solve_f8``, as kernel texts: docs/decisions/matrix-routines.md.
 
 Their texts have macros (`macros`) for what depends on the dtype: ``ENTRY`` is the type of entries,
 ``REAL`` its name in NumPy, ``GETRF`` and others are entries of the table of BLAS and LAPACK

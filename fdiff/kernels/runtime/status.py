@@ -1,4 +1,4 @@
-"""Status codes, which a kernel returns instead of 0 if it could not finish, and their meanings."""
+"""Status codes of kernels that could not finish: docs/decisions/one-flag-per-loop.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From formulas on values to functions that kernels call."""
+"""Formulas on values as functions for kernels: docs/decisions/elementary-functions.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inverse trigonometric functions."""
+"""Inverse trigonometric functions: docs/decisions/elementary-functions.md."""
 
 from __future__ import annotations
 

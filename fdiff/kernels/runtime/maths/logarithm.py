@@ -1,7 +1,8 @@
 """Logarithms: ``x = 2**k (1 + f)`` with ``1 + f`` between sqrt(1/2) and sqrt(2).
 
 log(1 + f) = 2 atanh(s) with s = f / (2 + f), written as f - f**2/2 + s (f**2/2 + R(s**2)) so that
-the first terms are exact (fdlibm, e_log.c and s_log1p.c; FreeBSD, e_log2.c and e_log10.c).
+the first terms are exact (fdlibm, e_log.c and s_log1p.c; FreeBSD, e_log2.c and e_log10.c):
+docs/decisions/elementary-functions.md.
 """
 
 from __future__ import annotations

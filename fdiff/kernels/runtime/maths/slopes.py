@@ -1,4 +1,4 @@
-"""Slopes to the last digits, from what the function computes.
+"""Slopes to the last digits, from the function's parts: docs/decisions/slopes-keep-their-digits.md.
 
 `fdiff/ops/entrywise/accurate_partials.py` uses them. Equal instructions of a function and of its
 slope are merged once both are inlined: the slope of tanh adds six to the instructions of tanh.

@@ -1,7 +1,8 @@
 """A function and its slope from one call, in kernels that call functions instead of inlining them.
 
 LLVM merges equal instructions of a function and its slope only if both are inlined. Here both are
-computed from the result of one call; the rest is inlined, and equal calls are merged.
+computed from the result of one call; the rest is inlined, and equal calls are merged
+(docs/decisions/elementary-functions.md).
 """
 
 from __future__ import annotations
