@@ -1,9 +1,10 @@
 """Random programs whose loops branch, and choose the branches themselves where fdiff can tell.
 
-``python tests/random_choosing_loops.py FIRST COUNT [counts]`` compares the programs of so many
-seeds with plain code, and their gradients with exact ones, at several points one after the other,
-and counts the ways. One in eight is unrolled as well. With `counts`, loops count, have flags and
-are left by ``break``.
+``python tests/random_choosing_loops.py FIRST COUNT [counts|forms]`` compares the programs of so
+many seeds with plain code, and their gradients with exact ones, at several points one after the
+other, and counts the ways. One in eight is unrolled as well. With `counts`, loops count, have flags
+and are left by ``break``. With `forms`, they are also ``while`` loops, run over arrays, have floats
+of Python's and loops in them, and raise errors.
 """
 
 import linecache
@@ -34,6 +35,7 @@ def f(x):
 HEAD = """
 import numpy as np
 TAB = np.sin(1.3 * np.arange(40.0))
+G = np.cos(1.7 * np.arange(30.0)).reshape(10, 3)
 def softened(z, m):
     if z > m:
         return m + 0.1 * (z - m)
@@ -154,6 +156,15 @@ class Writer:
         """What a variable holds at first; the last options are what loops are refused for."""
         return self.pick(*(options if self.odd else options[:2]))
 
+    def heads(self, indent):
+        """The lines with which the loop begins."""
+        rows = self.pick("8", "2, 10", "11", "1, 15, 2", "9, 1, -1")
+        return ["    " * indent + f"for k in range({rows}):"]
+
+    def last(self, result):
+        """A line behind the loop, and the result, of the number of the last trip at times."""
+        return "    k = 3\n", result
+
     def program(self):
         start = [
             "a = " + self.start("x[0]", "x[1] * 1.0", "0.0", "0.3"),
@@ -181,10 +192,9 @@ class Writer:
                 start.append(line)
                 result += part
         outer = self.chance(15)
-        rows = self.pick("8", "2, 10", "11", "1, 15, 2", "9, 1, -1")
         lines = ["    " + line for line in start]
         lines += ["    for o in range(2):"] * outer
-        lines.append("    " * (1 + outer) + f"for k in range({rows}):")
+        lines += self.heads(1 + outer)
         lines += self.block(2 + outer, 1) + self.statement(2 + outer, 2)
         if not self.odd:
             pad = "    " * (2 + outer)
@@ -197,7 +207,8 @@ class Writer:
         total = self.pick("y", "y", "y[0] + 0.7 * y[1] - 0.3 * y[2]")
         if total != "y":
             result = self.pick(f"({result}), a, b", f"({result}) * x")
-        end = f"    k = 3\n    return {result}\ndef total(x):\n    y = f(x)\n    return {total}\n"
+        k, result = self.last(result)
+        end = f"{k}    return {result}\ndef total(x):\n    y = f(x)\n    return {total}\n"
         return HEAD + "\n".join(["def f(x):", *lines, end])
 
 
@@ -249,9 +260,88 @@ class CountingWriter(Writer):
         return lines
 
 
-def program(choices, *, counts=False):
-    """The text of a program."""
-    return (CountingWriter if counts else Writer)(choices).program()
+class FormsWriter(CountingWriter):
+    """Writes one program with a ``while``, rows, floats of Python's, loops in loops or errors."""
+
+    more = (
+        *CountingWriter.more, (60, "", " + 0.2 * h"), (50, "", " + e * x[0]"), (100, "e = 0.0", ""),
+        (100, "y = x[0]; r = v", ""), (30, "", " + y"), (100, "i = 0", ""),
+    )  # fmt: skip
+
+    def heads(self, indent):
+        pad, kind = "    " * indent, self.choices.randrange(100)
+        if kind < 40:
+            until = self.pick("b", "0.2", "x[1]", "0.05 * k", "h")
+            test = self.pick(
+                f"abs(a) > {until} and k < 11", "k < 11", f"not a > {until} + 1.0 and k < 9",
+                f"k < 3 or (c < {until} and k < 12)", f"np.sum(w) > {until} and k < 10",
+                "True", "e < 0.7", f"e < 0.9 and v[0] > {until} - 1.0", "h > 0.2",
+            )  # fmt: skip
+            lines = [f"{pad}k = 0", f"{pad}while {test}:", f"{pad}    k += 1"]
+            if "k <" not in test:
+                lines.append(f"{pad}    if k > {self.pick(9, 11)}: break")
+            return [*lines, f"{pad}    e += 0.1" if self.chance(70) else f"{pad}    h *= 0.9"]
+        if kind < 70:
+            head = self.pick(
+                "k, y in enumerate(TAB[:11])", "k, y in enumerate(u[:9])",
+                "k, (y, z) in enumerate(zip(TAB[3:14], u))", "(k, y) in zip(range(2, 12), TAB)",
+                "k, r in enumerate(G)", "k, y in enumerate(TAB[:12] * x[1])",
+            )  # fmt: skip
+            return [f"{pad}for {head}:"]
+        return super().heads(indent)
+
+    def last(self, result):
+        if self.chance(50):
+            return super().last(result)
+        return "", f"({result}) + {self.pick('0.1 * k * x[1]', 'TAB[k]', 'x[2] / (k + 1)', 'k')}"
+
+    def scalar(self, depth=1):
+        if not self.chance(12):
+            return super().scalar(depth)
+        a = super().scalar(0)
+        return self.pick("y", f"y * {a}", "h", f"h * {a}", "e", f"(e + {a})", "r[1]", "0.1 * i")
+
+    def inner(self, indent):
+        """An inner loop that may ask, and be left."""
+        pad = "    " * indent
+        head = self.pick(
+            f"for i in range({self.pick(2, 3)}):", f"while {self.condition(0)} and i < 4:",
+            f"while abs({self.pick('a', 'b', 'c')}) > {self.pick('0.4', 'b', 'h')} and i < 5:",
+            "for y in u[2:5]:",
+        )  # fmt: skip
+        lines = [f"{pad}i = 0"] * ("for i" not in head) + [pad + head]
+        lines += [f"{pad}    i += 1"] * ("while" in head)
+        name = self.pick("a", "b", "c")
+        lines += [f"{pad}    {name} = 0.6 * {self.scalar()} + 0.02 * x[{self.pick(0, 1, 2)}]"]
+        lines += self.block(indent + 1, int(self.chance(40)))
+        if self.chance(30):
+            lines += [
+                f"{pad}    if {self.condition(0)}:",
+                f"{pad}        {self.pick('break', 'continue')}",
+            ]
+        return lines
+
+    def statement(self, indent, depth):
+        pad, kind = "    " * indent, self.choices.randrange(100)
+        if kind < 8:
+            text = self.pick(
+                "h *= 0.9", "h = 0.5 * h", "h = 0.25", "e += 0.05", "e = e + h", "h = h * h + 0.1",
+                "h = 0.3 if h < 0.2 else h", "e = 0.5 * e", "h = min(h, 0.3)", "e = -e", "h = e",
+            )  # fmt: skip
+            return [pad + text]
+        if depth == 2 and kind < 40:
+            return self.inner(indent)
+        if depth and kind < 44:
+            return [f"{pad}if {self.pick('a', 'c')} > 50.0:", f"{pad}    raise ValueError('far')"]
+        return super().statement(indent, depth)
+
+
+WRITERS = {"": Writer, "counts": CountingWriter, "forms": FormsWriter}
+
+
+def program(choices, writer=""):
+    """The text of a program, by the name of a writer."""
+    return WRITERS[writer](choices).program()
 
 
 def parts(result):
@@ -304,7 +394,7 @@ def _wrong(results, others, tolerance):
 
 def main():
     first, count = map(int, sys.argv[1:3])
-    counts = "counts" in sys.argv[3:]
+    writer = sys.argv[3] if sys.argv[3:] else ""
     ways, wrong, entered = Counter(), 0, []
     call = loop_driver.Driver.__call__
 
@@ -316,7 +406,10 @@ def main():
     with patch.object(loop_driver.Driver, "__call__", noted), patch.object(scouting, "SLEEP", 0):
         for seed in range(first, first + count):
             entered.clear()
-            words = failure(program(random.Random(seed), counts=counts), seed)
+            try:
+                words = failure(program(random.Random(seed), writer), seed)
+            except Exception as error:  # noqa: BLE001 - plain code raises none
+                words = repr(error)
             if words:
                 wrong += 1
                 print(f"seed {seed}: {words}", flush=True)

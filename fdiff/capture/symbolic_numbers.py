@@ -73,6 +73,7 @@ class SymbolicNumber:
 
     def combined(self, symbol: str, other: object, *, swap: bool = False) -> object:
         """The result of an operator."""
+        other = self._beside(other)
         compute = _ARITHMETIC[symbol]
         left, two = (other, self) if swap else (self, other)
         if symbol in _SMOOTH and (entered := self._entered(other)) is not None:
@@ -93,6 +94,7 @@ class SymbolicNumber:
 
     def compared(self, symbol: str, other: object) -> object:
         """The result of a comparison, which becomes a condition."""
+        other = self._beside(other)
         compare = _COMPARE[symbol]
         if (entered := self._entered(other)) is not None:
             return compare(entered, other)
@@ -102,6 +104,11 @@ class SymbolicNumber:
         condition = f"{self.text} {symbol} {self._text_of(other)}"
         self._conditions.condition(condition if holds else f"not {condition}")
         return holds
+
+    def _beside(self, other: object) -> object:
+        """The other operand; of other conditions its value, on which the trace relies."""
+        foreign = isinstance(other, SymbolicNumber) and not other.belongs_to(self._conditions)
+        return plain_number(other) if foreign else other
 
     def _entered(self, other: object) -> object | None:
         """The input that stands for the number beside a traced float; None beside other values."""

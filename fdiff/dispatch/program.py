@@ -164,7 +164,8 @@ class Program:
                         self._merge(candidates, f, stability, at_once=True)
                 return variant, arrays
         self.steady = False
-        branches = any(v.conditions.guards > FEW or v.traced.rolled for v in candidates)
+        many = any(v.conditions.guards > FEW or v.traced.rolled for v in candidates)
+        branches = many or len(candidates) > 1
         variant, inputs = self.trace(f, args, kwargs, choosing=branches)
         if variant.conditions.cacheable:
             self._keep(key, variant, f)

@@ -98,7 +98,27 @@ def behind_no_grad(x):
     return total
 
 
-PROGRAMS = threshold, filtered, clipped, stored, helper, behind_no_grad
+def numbers_by_branch(x):
+    s, step = x[0], 0.1
+    for k in range(N):
+        s = np.sin(s + step * W[k])
+        if s > x[1]:
+            step = step * 0.99
+    return s * step
+
+
+def stops(x):
+    s = x[0]
+    for k in range(N):
+        s = s * 0.97 + 0.001 * W[k]
+        if s < 0.2 * x[1]:
+            break
+    return s * k
+
+
+PROGRAMS = (
+    threshold, filtered, clipped, stored, helper, behind_no_grad, numbers_by_branch, stops,
+)  # fmt: skip
 
 
 def counted(monkeypatch, **changes):
@@ -213,15 +233,6 @@ def counts_in_a_helper(x):
     return s * n[0]
 
 
-def numbers_by_branch(x):
-    s, step = x[0], 0.1
-    for k in range(N):
-        s = np.sin(s + step * W[k])
-        if s > x[1]:
-            step = step * 0.99
-    return s * step
-
-
 def looks_at_an_alias(x):
     u = x * 1.0
     v, total = u[:2], 0.0
@@ -230,15 +241,6 @@ def looks_at_an_alias(x):
             u[0] = np.sin(u[1] + W[k])
         total = 0.9 * total + np.sum(v)
     return total
-
-
-def stops(x):
-    s = x[0]
-    for k in range(N):
-        s = s * 0.97 + 0.001 * W[k]
-        if s < 0.2 * x[1]:
-            break
-    return s * k
 
 
 def meets_a_point(x):
@@ -269,9 +271,7 @@ REFUSED = {
     stores_into_a_list: "last is no number and no array",
     calls_an_object: "",
     counts_in_a_helper: "",
-    numbers_by_branch: "step changes, and is no traced value",
     looks_at_an_alias: "u is stored into, and shares memory",
-    stops: "",
     meets_a_point: "a condition may hold at one point alone",
 }
 

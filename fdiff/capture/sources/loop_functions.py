@@ -1,35 +1,23 @@
 """Loops whose bodies are functions: the code of a function, compiled anew.
 
-``for t in rows: body`` becomes::
-
-    outs = driver(rows, names, body, cells)
-    if outs is None:
-        for t in rows: body
-    else:
-        t, *names = outs
-
-where ``body(t, *names)`` gives the values that the names have after one iteration. Values are
-handed over as functions without arguments, since a name may have none. The driver may refuse. A
-``break`` is one more variable, which is true from then on: later trips leave all variables as they
-are. This is done where a body has no effect but on variables and on arrays in them
-(`source_effects.py`).
+`loop_frames.py` says what stands in place of a loop. This is done where a body has no effect but on
+variables and on arrays in them (`source_effects.py`). A loop in such a body is rewritten, too: it
+becomes a node in the body of the node.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple
 
 from ...bounded_cache import keep
 from .definitions import Definition, compiled, definition
+from .loop_frames import DRIVER, LEFT, OWN, RAISED, UNBOUND_NAME, LoopNames, frame, iteration
 from .source_effects import EffectError, Scope, check
+from .variable_names import assigned, is_read, loaded, outside, stored, unbound_reads
 
-_OWN = "__fdiff_"  # how the names begin that are ours
-LEFT = _OWN + "left"  # whether a trip has left a loop by ``break``
-_DRIVER, _UNBOUND = _OWN + "driver", _OWN + "unbound"  # constants in whose place objects are put
 _LOOKS = frozenset(("locals", "vars", "eval", "exec", "dir", "super", "globals", "__class__"))
 _MOST = 256  # definitions that are kept
 _definitions: dict[CodeType, Definition | None] = {}
@@ -40,13 +28,6 @@ class Unbound:
 
 
 UNBOUND = Unbound()
-
-
-class LoopNames(NamedTuple):
-    """The variables of a loop: `carried` are handed over, arrays in the `stored` stored into."""
-
-    carried: tuple[str, ...]
-    stored: frozenset[str]
 
 
 def with_loop_functions(
@@ -68,7 +49,7 @@ def with_loop_functions(
     new = compiled(whole._replace(function=tree), code)
     if new is None or new.co_freevars != code.co_freevars:
         return None
-    return _with_objects(new, {_DRIVER: driver, _UNBOUND: UNBOUND, **rewriting.loops})
+    return _with_objects(new, {DRIVER: driver, UNBOUND_NAME: UNBOUND, **rewriting.loops})
 
 
 def _looks(node: ast.AST) -> bool:
@@ -96,187 +77,93 @@ class _Rewriting:
         self.tree, self.scope, self.refusals = tree, scope, refusals
         self.loops: dict[str, object] = {}
 
-    def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """Statements with their outermost loops rewritten that can be."""
+    def block(self, statements: Sequence[ast.stmt], *, inner: bool = False) -> list[ast.stmt]:
+        """Statements with the loops rewritten that can be; `inner` stand in the body of one."""
         new: list[ast.stmt] = []
         for statement in statements:
-            if isinstance(statement, ast.For):
+            if isinstance(statement, (ast.For, ast.While)):
                 try:
-                    new += self._loop(statement)
+                    new += self._loop(statement, inner=inner)
                 except EffectError as refusal:
                     place = f"{self.scope.code.co_filename}:{statement.lineno}"
                     self.refusals[place] = str(refusal)
-                    statement.body = self.block(statement.body)
+                    statement.body = self.block(statement.body, inner=inner)
                     new.append(statement)
                 continue
-            if isinstance(statement, (ast.If, ast.While, ast.With, ast.Try)):
-                statement.body = self.block(statement.body)
-            if isinstance(statement, (ast.If, ast.While)):
-                statement.orelse = self.block(statement.orelse)
+            if isinstance(statement, (ast.If, ast.With, ast.Try)):
+                statement.body = self.block(statement.body, inner=inner)
+            if isinstance(statement, ast.If):
+                statement.orelse = self.block(statement.orelse, inner=inner)
             new.append(statement)
         return new
 
-    def _loop(self, loop: ast.For) -> list[ast.stmt]:
-        if not isinstance(loop.target, ast.Name) or loop.orelse or not _branches(loop):
+    def _loop(self, loop: ast.For | ast.While, *, inner: bool) -> list[ast.stmt]:
+        branches = _branches(loop)
+        if loop.orelse or not (branches or inner):
             raise EffectError("no such loop")
-        check(loop.body, self.scope)
-        check([ast.Expr(ast.Constant(0)), loop.iter], self.scope)
-        target, stored = loop.target.id, frozenset(_stored(loop.body))
-        assigned = {*_assigned(loop.body)}
-        if target in assigned | stored or not assigned | stored:
+        check([*loop.body, _head(loop)], self.scope)
+        number = len(self.loops)
+        names = self._names(loop, number)._replace(branches=branches)
+        self.loops[f"{OWN}{number}"] = names
+        over = None
+        if isinstance(loop, ast.For):
+            over = iteration(loop.iter, self.scope.value, number)
+        plain = deepcopy(loop)
+        return frame(plain, over, self.block(loop.body, inner=True), names, number)
+
+    def _names(self, loop: ast.For | ast.While, number: int) -> LoopNames:
+        """The variables of a loop; EffectError where they cannot be handed over."""
+        body, waits = loop.body, isinstance(loop, ast.While)
+        targets = set[str]() if isinstance(loop, ast.While) else {*assigned([loop.target])}
+        changed, arrays = {*assigned(body)}, frozenset(stored(body))
+        if not targets.isdisjoint(changed | arrays) or not changed | arrays:
             raise EffectError("its variable is assigned")
-        leaves = _leaves(loop.body)
-        if leaves and (_is_read(self.tree, loop, target) or target in _loaded(loop.iter)):
-            raise EffectError("the number of the trip that it is left in is read behind it")
-        loaded = {n.id for n in _outside(self.tree, loop) if isinstance(n, ast.Name)}
-        read = _unbound_reads(loop.body, {target})[1]
-        carried = sorted(name for name in assigned | stored if name in loaded | read | stored)
-        carried += [LEFT] * leaves
-        key = f"{_OWN}{len(self.loops)}"
-        self.loops[key] = LoopNames(tuple(carried), stored)
-        return _rewritten(loop, carried, key)
+        raises = _leaves(body, ast.Raise)
+        leaves, counter = waits or raises or _leaves(body, ast.Break), ""
+        if leaves and targets:
+            behind = {t for t in targets if is_read(self.tree, loop, t)}
+            counter = _counter(loop) if behind else ""
+            if behind - {counter} or not targets.isdisjoint(loaded(_head(loop))):
+                raise EffectError("the number of the trip that it is left in is read behind it")
+        others = {n.id for n in outside(self.tree, loop) if isinstance(n, ast.Name)}
+        read = unbound_reads([loop] if waits else body, targets)[1]
+        carried = sorted(n for n in changed | arrays if n in others | read | arrays)
+        carried += [counter] if counter else []
+        carried += [f"{LEFT}{number}"] * leaves + [f"{RAISED}{number}"] * raises
+        loops = (n for s in body for n in ast.walk(s) if isinstance(n, (ast.For, ast.While)))
+        return LoopNames(tuple(carried), arrays, counter, waits, not any(loops))
 
 
-def _rewritten(loop: ast.For, carried: Sequence[str], key: str) -> list[ast.stmt]:
-    assert isinstance(loop.target, ast.Name), "other loops are left as they are"
-    target = loop.target.id
-    rows, outs, body = f"{_OWN}rows", f"{_OWN}outs", f"{_OWN}body"
-    cells = "".join([f"lambda: {n}, " for n in (target, *carried)])
-    text = f"""
-{rows} = 0
-{_DRIVER} = {_DRIVER!r}
-{_UNBOUND} = {_UNBOUND!r}
-{LEFT} = False
-def {body}({", ".join((target, *carried))}):
-    pass
-    return ({cells})
-{outs} = {_DRIVER}({rows}, {key!r}, {body}, ({cells}))
-if {outs} is None:
-    pass
-else:
-    ({", ".join((target, *carried))},) = {outs}
-"""
-    frame: list[Any] = ast.parse(text).body
-    for node in frame:
-        for part in ast.walk(node):
-            if isinstance(part, (ast.stmt, ast.expr, ast.arg)):
-                part.lineno = part.end_lineno = loop.lineno
-    assign, _, _, _, function, _, choice = frame
-    assign.value = loop.iter
-    back = function.body[1]
-    bound: list[ast.stmt] = []
-    for name in carried:
-        bound += ast.parse(f"if {name} is {_UNBOUND}: del {name}").body
-    own = [_Returning(back).visit(deepcopy(statement)) for statement in loop.body]
-    if LEFT in carried:
-        bound.append(ast.If(ast.Name(LEFT, ast.Load()), [deepcopy(back)], []))
-    function.body = [*bound, *own, back]
-    plain = ast.For(loop.target, ast.Name(rows, ast.Load()), loop.body, [])
-    choice.body = [ast.copy_location(plain, loop)]
-    return frame
+def _head(loop: ast.For | ast.While) -> ast.expr:
+    """The iterable of a ``for``, or the condition of a ``while``."""
+    return loop.iter if isinstance(loop, ast.For) else loop.test
 
 
-class _Returning(ast.NodeTransformer):
-    """Puts a ``return`` in place of each ``continue`` and ``break`` of a loop."""
-
-    def __init__(self, back: ast.stmt) -> None:
-        self.back = back
-
-    def visit_Continue(self, node: ast.Continue) -> ast.AST:
-        return ast.copy_location(deepcopy(self.back), node)
-
-    def visit_Break(self, node: ast.Break) -> list[ast.AST]:
-        left = ast.Assign([ast.Name(LEFT, ast.Store())], ast.Constant(True))
-        return [ast.copy_location(n, node) for n in (left, deepcopy(self.back))]
-
-    def visit_For(self, node: ast.For) -> ast.AST:
-        return node
-
-    def visit_While(self, node: ast.While) -> ast.AST:
-        return node
-
-
-def _branches(loop: ast.For) -> bool:
+def _branches(loop: ast.For | ast.While) -> bool:
     """Whether something in a loop may branch."""
     kinds = ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.Call
-    return any(isinstance(node, kinds) for s in loop.body for node in ast.walk(s))
+    return isinstance(loop, ast.While) or any(
+        isinstance(node, kinds) for s in loop.body for node in ast.walk(s)
+    )
 
 
-def _leaves(statements: Sequence[ast.stmt]) -> bool:
-    """Whether statements leave the loop around."""
+def _leaves(statements: Sequence[ast.stmt], kind: type[ast.stmt]) -> bool:
+    """Whether statements of a kind leave the loop around."""
     return any(
-        isinstance(s, ast.Break)
-        or (isinstance(s, ast.If) and (_leaves(s.body) or _leaves(s.orelse)))
+        isinstance(s, kind)
+        or (isinstance(s, ast.If) and (_leaves(s.body, kind) or _leaves(s.orelse, kind)))
         for s in statements
     )
 
 
-def _is_read(tree: ast.AST, loop: ast.For, name: str) -> bool:
-    """Whether a name is read outside of a loop, and of other loops whose variable it is."""
-    for child in ast.iter_child_nodes(tree):
-        inner = isinstance(child, ast.For) and getattr(child.target, "id", "") == name
-        read = isinstance(child, ast.Name) and child.id == name and isinstance(child.ctx, ast.Load)
-        if read or (child is not loop and not inner and _is_read(child, loop, name)):
-            return True
-    return False
-
-
-def _outside(tree: ast.AST, loop: ast.For) -> Iterator[ast.AST]:
-    """The nodes of a function that are not in the body of a loop."""
-    for child in ast.iter_child_nodes(tree):
-        yield child
-        if child is loop:
-            yield from ast.walk(loop.iter)
-        else:
-            yield from _outside(child, loop)
-
-
-def _assigned(statements: Sequence[ast.AST]) -> Iterator[str]:
-    """The names that statements assign; comprehensions have names of their own."""
-    waiting: list[ast.AST] = [*statements]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        if not isinstance(node, ast.ListComp):
-            waiting += ast.iter_child_nodes(node)
-
-
-def _stored(statements: Sequence[ast.stmt]) -> Iterator[str]:
-    """The names of what is stored into by key."""
-    for statement in statements:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-                assert isinstance(node.value, ast.Name)
-                yield node.value.id
-
-
-def _unbound_reads(statements: Sequence[ast.stmt], bound: set[str]) -> tuple[set[str], set[str]]:
-    """The names that are bound behind statements, and those that may be read before they are."""
-    bound, read = {*bound}, set[str]()
-    for s in statements:
-        if isinstance(s, ast.If):
-            read |= _loaded(s.test) - bound
-            parts = [_unbound_reads(part, bound) for part in (s.body, s.orelse)]
-            ways = zip(parts, (s.body, s.orelse), strict=True)
-            ends = [end for (end, _), part in ways if not _skips(part)]
-            read |= parts[0][1] | parts[1][1]
-            bound = set.intersection(*ends) if ends else bound
-        elif isinstance(s, (ast.For, ast.While)):
-            each = {*_assigned([s.target])} if isinstance(s, ast.For) else set()
-            read |= _loaded(s.iter if isinstance(s, ast.For) else s.test) - bound
-            read |= _unbound_reads(s.body, bound | each)[1]
-        else:
-            target = s.target if isinstance(s, ast.AugAssign) else s
-            read |= (_loaded(s) | ({*_assigned([target])} if target is not s else set())) - bound
-            bound |= {*_assigned([s])}
-    return bound, read
-
-
-def _skips(statements: Sequence[ast.stmt]) -> bool:
-    """Whether what comes behind statements is left out."""
-    return bool(statements) and isinstance(statements[-1], (ast.Continue, ast.Break))
-
-
-def _loaded(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+def _counter(loop: ast.For | ast.While) -> str:
+    """The variable that numbers the trips of a ``for``; an empty text if there is none."""
+    assert isinstance(loop, ast.For), "no ``while`` numbers its trips"
+    target = loop.target
+    function = loop.iter.func if isinstance(loop.iter, ast.Call) else None
+    kind = function.id if isinstance(function, ast.Name) else ""
+    if kind == "enumerate" and isinstance(target, ast.Tuple):
+        target = target.elts[0]
+    elif kind != "range":
+        return ""
+    return target.id if isinstance(target, ast.Name) else ""

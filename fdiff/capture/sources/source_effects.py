@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 
 import fdiff.intact_numpy as np
@@ -73,14 +73,25 @@ class Scope:
 def check(statements: Iterable[ast.AST], scope: Scope, depth: int = 0) -> None:
     """EffectError unless statements of a function change its own variables alone.
 
-    At depth 0 they may store into arrays that variables hold.
+    At depth 0 they may store into arrays that variables hold, and raise errors outside of loops.
     """
     for statement in statements:
-        called = [n.func for n in ast.walk(statement) if isinstance(n, ast.Call)]
-        for node in ast.walk(statement):
+        nodes = [*_nodes(statement, raises=not depth)]
+        called = [n.func for n in nodes if isinstance(n, ast.Call)]
+        for node in nodes:
             if not isinstance(node, _SYNTAX):
                 raise EffectError(type(node).__name__)
             _check_node(node, scope, depth, called)
+
+
+def _nodes(node: ast.AST, *, raises: bool) -> Iterator[ast.AST]:
+    """The nodes of a statement but for errors, if it `raises` them outside of its loops."""
+    if raises and isinstance(node, ast.Raise):
+        return
+    yield node
+    raises = raises and not isinstance(node, (ast.For, ast.While))
+    for child in ast.iter_child_nodes(node):
+        yield from _nodes(child, raises=raises)
 
 
 def _check_node(node: ast.AST, scope: Scope, depth: int, called: list[ast.expr]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,19 +14,24 @@ from ...trace.branching.guard_nodes import truth
 from ...trace.handler_arguments import resolve
 from ...trace.recorder import Loops
 from .surroundings import Surroundings
-from .variables import RefusedLoopError, WayRun
+from .variables import Growth, RefusedLoopError, Variable, WayRun
 
 WAYS = 16  # through an iteration
 QUESTIONS = 12  # on one way
 # What a body may raise on a way that Python does not take.
 _FAULTS = FdiffError, ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError
 Cells = Sequence[Callable[[], object]]
+Body = Callable[..., Cells]
 
 
 class Answers:
     """Answers to truth tests of traced values, by a script; False after its end.
 
-    `asked` are the nodes of what Python asked for, with the answers.
+    `asked` are the nodes of what Python asked for, with the answers. `counts` are ints that loops
+    in the body count, by their nodes; `numbers` the handles that stand for ints and truth values of
+    Python's, with their types. `flags` are the handles of loose variables with what tells whether
+    they are new (`ways.py`). `branches` and `unsure` say that a loop in the body branches, and that
+    it left such a variable.
     """
 
     frame = None  # no calls are compared
@@ -35,9 +40,21 @@ class Answers:
         self.trace, self.around, self.depth = trace, around, 0
         self.script: tuple[bool, ...] = ()
         self.asked: list[tuple[int, bool]] = []
+        self.counts: dict[int, Growth] = {}
+        self.numbers: list[tuple[object, type]] = []
+        self.flags: list[tuple[object, TracedArray]] = []
+        self.unsure = self.branches = False
 
     def begin(self, script: tuple[bool, ...]) -> None:
         self.script, self.asked = script, []
+
+    def type_of(self, value: object) -> type | None:
+        """The type of the number of Python's that a handle stands for, if it does."""
+        return next((kind for handle, kind in self.numbers if handle is value), None)
+
+    def flag_of(self, value: object) -> TracedArray | None:
+        """What tells whether the value of a variable is new; None where that is not in doubt."""
+        return next((flag for handle, flag in self.flags if handle is value), None)
 
     def question(self, kind: object, handle: TracedArray) -> bool:
         trace = self.trace
@@ -99,15 +116,19 @@ class Answers:
 
 
 def runs_of(
-    trace: Trace, index: TracedArray, inputs: Sequence[object], body: Callable[..., Cells]
+    log: Answers,
+    entries: Callable[[], object],
+    inputs: Sequence[object],
+    variables: Sequence[Variable],
+    flags: Mapping[int, TracedArray],
+    body: Body,
 ) -> Iterator[WayRun]:
     """The runs of the body on all ways, each on handles of its own."""
-    log = trace.calls
-    assert isinstance(log, Answers)
+    trace = log.trace
     scripts: list[tuple[bool, ...]] = [()]
     for _ in range(WAYS):
         script = scripts.pop()
-        run = partial(_run, trace, log, script, (index, inputs, body))
+        run = partial(_run, log, script, (entries, inputs, body), (variables, flags))
         try:
             own, values = run()
         except RefusedLoopError:
@@ -120,28 +141,34 @@ def runs_of(
             raise RefusedLoopError("an iteration looks at a value from outside")
         told = tuple([answer for _, answer in log.asked])
         scripts += [(*told[:k], True) for k in range(len(script), len(told))]
-        yield WayRun(log.asked, values, own)
+        yield WayRun(log.asked, values, own, [h for h, _ in log.numbers])
         if not scripts:
             return
     raise RefusedLoopError(f"there are more than {WAYS} ways through an iteration")
 
 
 def _run(
-    trace: Trace,
     log: Answers,
     script: tuple[bool, ...],
-    call: tuple[TracedArray, Sequence[object], Callable[..., Cells]],
+    call: tuple[Callable[[], object], Sequence[object], Body],
+    kinds: tuple[Sequence[Variable], Mapping[int, TracedArray]],
 ) -> tuple[list[object], list[object]]:
     """The inputs and results of the body when truth tests are answered by a script."""
-    index, inputs, body = call
+    entries, inputs, body = call
+    variables, flags = kinds
     log.begin(script)
-    own = [_again(trace, x) for x in inputs]
-    return own, [resolve(value_of(cell)) for cell in body(index, *own)[1:]]
+    own = [_again(log.trace, x) for x in inputs]
+    log.flags += [(own[k], flag) for k, flag in flags.items() if own[k] is not UNBOUND]
+    pairs = zip(own, variables, strict=True)
+    log.numbers += [(h, v.python) for h, v in pairs if v.counts and v.python is not None]
+    return own, [resolve(value_of(cell)) for cell in body(entries(), *own)[1:]]
 
 
 def _again(trace: Trace, x: object) -> object:
     """A handle of its own for the node of an input; other values as they are."""
-    return TracedArray(trace, x.node, x.type, scalar=x.scalar) if isinstance(x, TracedArray) else x
+    if not isinstance(x, TracedArray):
+        return x
+    return TracedArray(trace, x.node, x.type, scalar=x.scalar, weak=x.weak)
 
 
 def value_of(cell: Callable[[], object]) -> object:

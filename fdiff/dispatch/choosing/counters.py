@@ -1,43 +1,46 @@
-"""Ints and truth values of Python's that ways through a loop change.
+"""Numbers of Python's that ways through a loop change: ints, truth values and floats.
 
 In the loop they are traced. Behind it they are Python's again: a truth value, on which the trace
-relies, and an int that is traced beside traced floats. Any other use of it relies on its value. Our
-own method: docs/decisions/loops-that-choose-branches.md.
+relies, and an int or float that is traced beside traced floats. Any other use relies on its value.
+Our own method: docs/decisions/loops-that-choose-branches.md.
 """
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import INT
 from ...capture.symbolic_numbers import SymbolicNumber
-from ...primitive import PRIMITIVES
-from ...tape import Tape
+from ...primitive import PRIMITIVES, Primitive
 from ...trace import Trace, TracedArray, apply
+from .answers import Answers
 from .variables import FLOAT, TRUTH, WHOLE, RefusedLoopError, Variable
 
-_ADD, _SUBTRACT, _CONVERT = (PRIMITIVES[name] for name in ("add", "subtract", "convert"))
-_COMPARING = {
-    symbol: PRIMITIVES[name]
-    for symbol, name in {
-        "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal",
-        "!=": "not_equal",
+_ADD, _CONVERT = PRIMITIVES["add"], PRIMITIVES["convert"]
+_COMPARING: dict[type[ast.cmpop], Primitive] = {
+    kind: PRIMITIVES[name]
+    for kind, name in {
+        ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal",
+        ast.Eq: "equal", ast.NotEq: "not_equal",
     }.items()
 }  # fmt: skip
-_NAME = "count"
-_TERM = rf"{_NAME}|\({_NAME} \+ -?\d{{1,15}}\)"
-_SUM = re.compile(_TERM)
-_CONDITION = re.compile(rf"(not )?({_TERM}) (<|<=|>|>=|==|!=) (-?\d{{1,15}})")
+_NAME, _LARGE = "count", 10**15
+_SUM = re.compile(rf"{_NAME}( \+ -?\d{{1,15}})?")
+_COMPUTING: dict[type[ast.operator], Callable[..., object]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+}  # fmt: skip
 
 
 class Count:
     """The conditions on an int that a loop has counted, which is a node of a trace."""
 
-    def __init__(self, trace: Trace, node: int, value: int) -> None:
+    def __init__(self, trace: Trace, node: int, value: float) -> None:
         self.trace, self.node, self.value = trace, node, value
 
     def constant(self, value: object, /) -> str:
@@ -45,12 +48,14 @@ class Count:
 
     def condition(self, text: str, /) -> None:
         """Rely on a comparison with a number, or on the number itself."""
-        parts = _CONDITION.fullmatch(text)
-        if parts is None:
+        test = ast.parse(text.removeprefix("not "), mode="eval").body
+        number = bound = None
+        if isinstance(test, ast.Compare):
+            number, bound = self._compared(test.left), self._bound(test.comparators[0])
+        if not isinstance(test, ast.Compare) or number is None or bound is None:
             self.fix(text, self.value)
             return
-        _, name, symbol, bound = parts.groups()
-        truth = apply(_COMPARING[symbol], self._own(name), np.asarray(int(bound), INT))
+        truth = apply(_COMPARING[type(test.ops[0])], number, np.asarray(bound, number.dtype))
         self.trace.guards.value(truth.id, "compared a value")
         self.trace.guards.expect(truth.id, value=not text.startswith("not"))
 
@@ -61,55 +66,92 @@ class Count:
         self.fix(text, self.value)
 
     def input(self, text: str, value: float, /) -> object | None:
-        """The number as a traced float of Python's; None where it is no sum with a constant."""
-        if _SUM.fullmatch(text) is None:
+        """The number as a traced float of Python's; None where `_computed` does not compute it."""
+        number = self._computed(ast.parse(text, mode="eval").body)
+        if number is None:
             self.fix(text, value)
+        return number
+
+    def _bound(self, node: ast.expr) -> float | None:
+        """A bound in a comparison that the tape can hold."""
+        bound = _constant(node)
+        return bound if type(bound) is int and abs(bound) < _LARGE else None
+
+    def _compared(self, node: ast.expr) -> TracedArray | None:
+        """The number that is compared, an int; None where it is more than a sum with a constant."""
+        text = ast.unparse(node)
+        return self._own(text) if _SUM.fullmatch(text) is not None else None
+
+    def _computed(self, node: ast.expr) -> TracedArray | None:
+        """The count, or its sum with an int, and numbers computed of these and of floats."""
+        if (own := self._compared(node)) is not None:
+            return apply(_CONVERT, own, scalar=True, weak=True, dtype=FLOAT.dtype)
+        if not isinstance(node, ast.BinOp) or type(node.op) not in _COMPUTING:
             return None
-        return apply(_CONVERT, self._own(text), scalar=True, weak=True, dtype=FLOAT.dtype)
+        sides = node.left, node.right
+        values = [number if type(number := _constant(side)) is float else None for side in sides]
+        if values == [None, None]:
+            return None
+        parts = zip(values, sides, strict=True)
+        left, right = (self._computed(side) if n is None else n for n, side in parts)
+        if left is None or right is None:
+            return None
+        return cast("TracedArray", _COMPUTING[type(node.op)](left, right))
 
     def _own(self, text: str) -> TracedArray:
         """The number, or its sum with a constant."""
         own = TracedArray(self.trace, self.node, WHOLE)
-        added = text.strip("()").removeprefix(_NAME).removeprefix(" + ")
+        added = text.removeprefix(_NAME).removeprefix(" + ")
         return apply(_ADD, own, np.asarray(int(added), INT)) if added else own
+
+
+class Measure(Count):
+    """The conditions on a float of Python's that a loop has changed."""
+
+    def _bound(self, node: ast.expr) -> float | None:
+        bound = _constant(node)
+        return None if bound is None or abs(bound) >= _LARGE else float(bound)
+
+    def _compared(self, node: ast.expr) -> TracedArray | None:
+        return self._computed(node)
+
+    def _computed(self, node: ast.expr) -> TracedArray | None:
+        if isinstance(node, ast.Name) and node.id == _NAME:
+            return TracedArray(self.trace, self.node, FLOAT, scalar=True, weak=True)
+        if not isinstance(node, ast.BinOp) or type(node.op) not in _COMPUTING:
+            return None
+        sides = node.left, node.right
+        values = [_constant(side) for side in sides]
+        if values == [None, None]:
+            return None
+        parts = zip(values, sides, strict=True)
+        left, right = (self._computed(side) if n is None else n for n, side in parts)
+        if left is None or right is None:
+            return None
+        return cast("TracedArray", _COMPUTING[type(node.op)](left, right))
+
+
+def _constant(node: ast.expr) -> float | None:
+    """The int or float that an expression is, if it is one."""
+    sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
+    value = getattr(getattr(node, "operand", node), "value", None)
+    return sign * value if type(value) in (int, float) else None
 
 
 def counted(trace: Trace, variable: Variable, result: TracedArray) -> object:
     """What a variable of Python's numbers holds behind a loop."""
+    if isinstance(log := trace.calls, Answers):  # in the body of another one
+        number = TracedArray(trace, result.id, result.type, scalar=True, weak=variable.weak)
+        if variable.python is not None and variable.growth is not None:
+            log.numbers.append((number, variable.python))
+            log.counts[result.id] = variable.growth
+        return number
     if not trace.guards.is_known(result.id):
         raise RefusedLoopError(f"{variable.name} counts, and its number is not at hand")
     value: Any = trace.guards.value(result.id, "counted")
     if variable.type == TRUTH:
         trace.guards.expect(result.id, value=value)
         return bool(value)
-    number = int(value)
-    return SymbolicNumber(Count(trace, result.id, number), _NAME, number)
-
-
-def size_of_count(tape: Tape, own: int, outs: Iterable[int], variable: Variable, trips: int) -> int:
-    """The largest size of an int that trips change; RefusedLoopError where it may be any."""
-    if variable.type == TRUTH:
-        return 1
-    start: Any = variable.start
-    grown, fixed = [0], [abs(start)]
-    for out in outs:
-        node, steps, number = out, 0, 0
-        while node != own and (number := _constant(tape, node)) is None:
-            primitive, args, *_ = tape.nodes[node]
-            added = [n for a in args if (n := _constant(tape, a)) is not None]
-            swapped = primitive is _SUBTRACT and _constant(tape, args[0]) is not None
-            if primitive not in (_ADD, _SUBTRACT) or len(added) != 1 or swapped:
-                raise RefusedLoopError("an int changes otherwise than by adding a constant")
-            steps += abs(added[0])
-            node = args[0] if _constant(tape, args[0]) is None else args[1]
-        if node == own:
-            grown.append(steps)
-        else:
-            fixed.append(abs(number or 0) + steps)
-    return max(fixed) + trips * max(grown)
-
-
-def _constant(tape: Tape, node: int) -> int | None:
-    """The int that a node is, if it is a constant."""
-    value = tape.nodes[node].value
-    return None if value is None else int(value)
+    kind, of = (Measure, float) if variable.weak else (Count, int)
+    number = of(value)
+    return SymbolicNumber(kind(trace, result.id, number), _NAME, number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...capture.sources.loop_functions import LoopNames
+from ...capture.sources.loop_frames import LoopNames
 from ...foreign_errors import environment_value
 from ...ops.entrywise.kink_marks import kink_search
 from ...trace import Trace
@@ -15,12 +15,15 @@ from ...trace.trace_stack import stack
 from ...user_lines import numbered, user_line
 from .answers import Answers, Cells, value_of
 from .surroundings import Surroundings
+from .trip_rows import TripRows, trip_rows
 from .variables import RefusedLoopError, Variable, cells_of, check_cells
 from .ways import UNBRANCHED, Ways
 
 FEWEST = 40  # trips of a loop that is worth a node
+FEW = 4  # of a loop with loops in it
+INNER = 12  # of a loop in the body of a node
 VISITS = 8  # times that a loop in another one becomes a node
-PASSES = 4  # through all ways, until types are settled
+PASSES = 6  # through all ways, until types are settled
 
 
 class Driver:
@@ -49,17 +52,22 @@ class Driver:
     ) -> tuple[object, ...] | None:
         """The values of a loop's variables behind it; None where Python runs the loop."""
         trace = stack.traces[-1] if stack.traces else None
-        few = 0 if environment_value("FDIFF_LOOPS") == "check" else FEWEST
-        if not isinstance(rows, range) or len(rows) <= few:
+        if type(trace) is not Trace or trace.calls is None:
+            return None
+        inner, table = isinstance(trace.calls, Answers), trip_rows(rows, waits=names.waits)
+        few = INNER if inner else FEWEST if names.simple else FEW
+        few = 0 if environment_value("FDIFF_LOOPS") == "check" else few
+        if table is None or table.length <= few or not (names.branches or inner):
             return None
         place = f"{body.__code__.co_filename}:{body.__code__.co_firstlineno}"
-        count = self.visits[place] = self.visits.get(place, 0) + 1
-        if type(trace) is not Trace or trace.calls is None or count > VISITS:
-            return None
+        if not inner:
+            count = self.visits[place] = self.visits.get(place, 0) + 1
+            if count > VISITS:
+                return None
         if kink_search.on or any(running.derivative_free for running in stack.traces):
             return None
         try:
-            return _enter(trace, rows, names, body, cells)
+            return _enter(trace, table, names, body, cells)
         except RefusedLoopError as refusal:
             self.refusals[place] = str(refusal)
             line = user_line() if str(refusal) != UNBRANCHED else None
@@ -70,23 +78,28 @@ class Driver:
 
 
 def _enter(
-    trace: Trace, rows: range, names: LoopNames, body: Callable[..., Cells], cells: Cells
+    trace: Trace, rows: TripRows, names: LoopNames, body: Callable[..., Cells], cells: Cells
 ) -> tuple[object, ...]:
     """Enter the node of a loop; what the variables of the loop hold behind it."""
     check_cells(body)
-    starts = [value_of(cell) for cell in cells[1:]]
-    variables = [Variable(*each) for each in zip(names.carried, starts, strict=True)]
+    outer = trace.calls if isinstance(trace.calls, Answers) else None
+    variables = []
+    for name, cell in zip(names.carried, cells[1:], strict=True):
+        start = rows.numbers[0] if name == names.counter else value_of(cell)
+        kind = None if outer is None else outer.type_of(start)
+        variables.append(variable := Variable(name, start, kind))
+        variable.loose |= outer is not None and outer.flag_of(start) is not None
     for _ in range(PASSES):
-        around = Surroundings(cells_of(body))
+        around = Surroundings([*cells_of(body), *(rows.sequences or ())])
         with around, Trace(trace.call) as inner:
-            inner.calls = inner.listener = Answers(inner, around)
+            inner.calls = inner.listener = log = Answers(inner, around)
             try:
-                ways = Ways(inner, variables, body)
+                ways = Ways(log, variables, rows, body, inner=outer is not None)
                 if ways.settled:
                     ways.check()
-                    ways.finish(rows)
+                    ways.finish(inner=outer is not None)
             finally:
                 inner.calls = inner.listener = inner.refused = None
         if ways.settled:
-            return rows[-1], *ways.enter(trace, rows)
+            return rows.last(), *ways.enter(trace)
     raise RefusedLoopError("its types do not settle")

@@ -30,8 +30,8 @@ _LIMIT = 1 << 53  # up to which floats are integers, too
 
 def check_numbers(
     tape: Tape, largest: Mapping[int, int], outs: Iterable[int], *, divides: bool
-) -> None:
-    """Refuse what NumPy may compute otherwise than Python does.
+) -> set[int]:
+    """The nodes that depend on traced values; RefusedLoopError if NumPy may differ from Python.
 
     Numbers that depend on the number of the trip and on counters alone are Python's; `largest` are
     the sizes of these by their nodes. Sums and products of them must not be larger than floats tell
@@ -41,13 +41,15 @@ def check_numbers(
     """
     moving, own, python = {*tape.inputs} - {*largest}, {*largest}, {*largest}
     sizes = {**largest}
-    if max(largest.values()) >= _LIMIT:
+    if max(largest.values(), default=0) >= _LIMIT:
         raise RefusedLoopError("it counts further than floats tell numbers apart")
     for i, node in enumerate(tape.nodes):
         primitive, args, _, types = node
         _check_types(node)
         if not divides and primitive in _DIVIDING:
             raise RefusedLoopError("it divides, and a variable becomes a number of Python's")
+        if i in largest:
+            continue
         if not moving.isdisjoint(args):
             moving.add(i)
         elif not own.isdisjoint(args):
@@ -59,6 +61,7 @@ def check_numbers(
                 python |= {i} if not any(t.shape for t in single) else set()
     if not python.isdisjoint(outs):
         raise RefusedLoopError("a variable holds a number of Python's that changes")
+    return moving
 
 
 def _check_types(node: Node) -> None:
@@ -75,7 +78,9 @@ def _size(tape: Tape, node: Node, sizes: dict[int, int]) -> int:
     primitive, args, _, types = node
     if primitive in _DIVIDING:
         divisor = tape.nodes[args[1]].value
-        if primitive is _POWER or divisor is None or not np.all(divisor > 0):
+        whole = types[0].floating and divisor is not None and np.all(divisor == np.floor(divisor))
+        power = primitive is _POWER and not whole
+        if power or divisor is None or not np.all(divisor > 0):
             raise _refused(primitive)
     if types[0].floating or primitive in _OF_TRUTH:
         return 0 if types[0].floating else 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType, NoneType
 from typing import Any, NamedTuple
 
@@ -33,11 +33,27 @@ class RefusedLoopError(Exception):
 
 
 class WayRun(NamedTuple):
-    """A run of a body: the questions of Python, and the variables after and before it."""
+    """A run of a body: the questions of Python, and the variables after and before it.
+
+    `numbers` stand for ints and truth values of Python's.
+    """
 
     asked: list[tuple[int, bool]]
     values: list[object]
     inputs: list[object]
+    numbers: list[object]
+
+
+class Growth(NamedTuple):
+    """The largest size of a count: `fixed`, or the size of the int `start` and `steps` more."""
+
+    start: int | None
+    steps: int
+    fixed: int
+
+    def on(self, nodes: Mapping[int, int]) -> Growth:
+        """The same, with the node of `start` on another tape."""
+        return self if self.start is None else self._replace(start=nodes[self.start])
 
 
 class Variable:
@@ -46,10 +62,11 @@ class Variable:
     A `loose` variable holds a number of Python's at first, or is as weak as such. `numbers` are
     others that the variable holds behind some of the ways. A variable that `stays` holds behind
     each way what it held before; an array in it may be `changed` by stores. A variable that
-    `counts` holds ints or truth values of Python's, which ways change.
+    `counts` holds ints or truth values of Python's, which ways change, and which `python` tells; a
+    `weak` one holds floats of Python's. A `flagged` one has a carry that tells whether it is new.
     """
 
-    def __init__(self, name: str, start: object) -> None:
+    def __init__(self, name: str, start: object, python: type | None = None) -> None:
         self.name, self.own = name, start
         self.start = h = resolve(plain_number(start))
         self.type: ArrayType | None = None
@@ -62,22 +79,33 @@ class Variable:
             self.type, self.scalar = h.type, h.scalar
         elif type(h) not in _CONSTANTS and h is not UNBOUND:  # the body may store into it
             raise RefusedLoopError(f"{name} is no number and no array")
-        self.loose = type(h) is float or (isinstance(h, TracedArray) and h.weak)
+        self.weak = isinstance(h, TracedArray) and h.weak
+        self.loose = type(h) is float or self.weak
+        self.python = type(h) if type(h) in _COUNTED else python
         self.constant: object = None
-        self.changed = self.stays = self.counts = False
+        self.changed = self.stays = self.counts = self.flagged = False
         self.numbers: set[str] | None = None
+        self.growth: Growth | None = None
 
     def settle(self, runs: Sequence[WayRun], k: int) -> bool:
         """Look at what all ways give; whether the variable is carried as it was."""
         values = [run.values[k] for run in runs]
-        if type(self.start) in _COUNTED and not all(same(v, self.start) for v in values):
-            return self._settle_count(runs, k)
+        traced = isinstance(self.start, TracedArray)
+        changes = traced or not all(same(v, self.start) for v in values)
+        if self.python is not None and changes:
+            return self._settle_count(self.python, runs, k)
+        if self.weak or type(self.start) is float:
+            weak = self.weak
+            self.weak = changes and all(map(_is_weak, values))
+            if self.weak or weak:  # or it turned out that it holds others, too
+                self.scalar, self.type = self.weak, FLOAT if self.weak else None
+                return weak and self.weak
         arrays = [v for v in values if isinstance(v, TracedArray)]
         if not arrays and self.type is None:
             self._settle_constant(values)
             return True
         kinds = {(v.type, v.scalar) for v in arrays}
-        numbers = [v for v in values if not isinstance(v, TracedArray)]
+        numbers = [v for v in values if not isinstance(v, TracedArray) and v is not UNBOUND]
         kind = kinds.pop() if kinds else (FLOAT, True)
         before = (self.type, self.scalar)
         if kinds or (self.type is not None and kind != before):
@@ -88,13 +116,13 @@ class Variable:
         self._note_stores(runs, k)
         return kind == before
 
-    def _settle_count(self, runs: Sequence[WayRun], k: int) -> bool:
+    def _settle_count(self, python: type, runs: Sequence[WayRun], k: int) -> bool:
         """Carry an int or a truth value that ways change; whether that was so before."""
-        python, type_ = type(self.start), _COUNTED[type(self.start)]
+        type_ = _COUNTED[python]
         for run in runs:
             v: Any = run.values[k]
-            before = python is int or any(v is h for h in run.inputs)  # no truth value of NumPy's
-            traced = isinstance(v, TracedArray) and v.scalar and v.type == type_ and before
+            own = python is int or any(v is h for h in run.numbers)  # no truth value of NumPy's
+            traced = isinstance(v, TracedArray) and v.scalar and v.type == type_ and own
             if type(v) is not python and not traced:
                 raise RefusedLoopError(f"{self.name} is of several types")
         settled, self.counts, self.scalar, self.type = self.counts, True, True, type_
@@ -130,6 +158,11 @@ class Variable:
         if changed and not self.stays:
             raise RefusedLoopError(f"{self.name} is stored into, and another array elsewhere")
         self.changed = changed
+
+
+def _is_weak(value: object) -> bool:
+    """Whether a value is, or stands for, a float of Python's."""
+    return value.weak if isinstance(value, TracedArray) else type(value) is float
 
 
 def check_cells(body: Callable[..., object]) -> None:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import BOOL, INT, ArrayType
-from ...capture.sources.loop_functions import LEFT, UNBOUND
+from ...arraytype import BOOL, ArrayType
+from ...capture.sources.loop_frames import LEFT, RAISED
+from ...capture.sources.loop_functions import UNBOUND
 from ...ops.control.loop import LOOP
+from ...ops.control.while_loop import WHILE
 from ...ops.shapes.gather_scatter import iota
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, apply_many
 from ...trace.array_links import root_of
-from ...transforms.loops.branch_tree import Way, branching_body
+from ...transforms.loops.branch_tree import Way, branching_body, negated
 from ...user_lines import user_line
-from .answers import Cells, runs_of
-from .counters import counted, size_of_count
+from .answers import Answers, Body, runs_of
+from .count_sizes import CountSizes
+from .counters import counted
 from .trip_numbers import check_condition, check_numbers
-from .variables import RefusedLoopError, Variable, WayRun, arrays_in, cells_of, check_memory
+from .trip_rows import TripRows
+from .variables import WHOLE, RefusedLoopError, Variable, WayRun, arrays_in, cells_of, check_memory
 
 UNBRANCHED = "it does not branch"
 
@@ -32,35 +36,52 @@ class Ways:
     """
 
     def __init__(
-        self, inner: Trace, variables: Sequence[Variable], body: Callable[..., Cells]
+        self,
+        log: Answers,
+        variables: Sequence[Variable],
+        rows: TripRows,
+        body: Body,
+        *,
+        inner: bool,
     ) -> None:
-        self.inner, self.variables, self.body = inner, variables, body
-        self.index = inner.input(ArrayType((), INT), scalar=True)
+        self.log, self.inner, self.variables, self.rows = log, log.trace, variables, rows
+        self.body = body
+        self.index = self.inner.input(WHOLE, scalar=True)
         self.inputs = [
             v.start
             if v.type is None or v.start is UNBOUND
-            else self._input(v.type, scalar=v.scalar)
+            else self._input(v.type, scalar=v.scalar, weak=v.weak)
             for v in variables
         ]
-        self.runs = [*runs_of(inner, self.index, self.inputs, body)]
-        if not any(run.asked for run in self.runs):
+        flag = ArrayType((), BOOL)
+        self.flags = {
+            k: self._input(flag, scalar=True) for k, v in enumerate(variables) if v.flagged
+        }
+        entries = lambda: rows.entries(self.index)  # noqa: E731 - a line
+        self.runs = [*runs_of(log, entries, self.inputs, variables, self.flags, body)]
+        asks = log.branches or any(run.asked for run in self.runs)
+        if not (asks or inner or rows.waits):
             raise RefusedLoopError(UNBRANCHED)
         settled = [v.settle(self.runs, k) for k, v in enumerate(variables)]
         self.settled = all(settled)
         self.carried = [(k, v, v.type) for k, v in enumerate(variables) if v.type is not None]
         self.loose = self._loose()
+        self.settled &= {*self.flags} == {*self.loose}
+        for k, v in enumerate(variables):
+            v.flagged |= k in self.loose
         self.tape: Tape | None = None
 
-    def _input(self, type_: ArrayType, *, scalar: bool) -> TracedArray:
-        h = self.inner.input(type_, scalar=scalar)
+    def _input(self, type_: ArrayType, *, scalar: bool, weak: bool = False) -> TracedArray:
+        h = self.inner.input(type_, scalar=scalar, weak=weak)
         if type_.floating:
             self.inner.guards.active.add(h.node)
         return h
 
     def _loose(self) -> list[int]:
         """The carried variables that may hold, behind the loop, what Python held before it."""
-        runs, carried = self.runs, [each for each in self.carried if not each[1].counts]
-        loose = {k for k, *_ in carried for run in runs if not _is_new(run.values[k])}
+        runs = self.runs
+        carried = [each for each in self.carried if not (each[1].counts or each[1].weak)]
+        loose = {k for k, *_ in carried for run in runs if not self._is_new(run.values[k])}
         first = {k for k, v, _ in carried if v.loose or not (v.scalar or v.stays)}
         handed = {
             (k, j)
@@ -92,94 +113,143 @@ class Ways:
         changed = [v for v in self.variables if v.changed]
         others = [v.start for v in self.variables]
         others += [a for value in cells_of(self.body) for a in arrays_in(value)]
-        others += self.inner.extra
+        others += [*self.inner.extra, *self.rows.arrays()]
         check_memory(changed, others)
 
     # ----------------------------------------------------------------------------------- the body
 
-    def finish(self, rows: range) -> None:
-        """Make the body of the loop."""
-        inner, runs = self.inner, self.runs
-        flags = {k: self._input(ArrayType((), BOOL), scalar=True).node for k in self.loose}
+    def finish(self, *, inner: bool) -> None:
+        """Make the body of the loop, which may be in the body of another one."""
+        tape, order, ways, moving = self._whole()
+        asked = {node for way in ways for node, _ in way.asked}
+        self.branches = self.log.branches or bool(asked)
+        if not inner and moving.isdisjoint(asked) and self.rows.waits:
+            raise RefusedLoopError(UNBRANCHED)
+        for node in asked:
+            check_condition(tape, node)
+        self.tape = branching_body(tape, order, ways)
+
+    def _whole(self) -> tuple[Tape, list[int], list[Way], set[int]]:
+        """All runs as one tape: its inputs, its ways, and what depends on traced values."""
+        inner, runs, waits = self.inner, self.runs, self.rows.waits
         inputs = []
         for k, v, type_ in self.carried:
             h = self.inputs[k]
             h = h if isinstance(h, TracedArray) else self._input(type_, scalar=v.scalar)
             inputs.append(h.node)
-        inputs += flags.values()
-        outs = [self._outs(run, flags) for run in runs]
+        inputs += [self.flags[k].node for k in self.loose]
+        outs = [self._outs(run, inputs) for run in runs]
         extras = [i for i in inner.builder.inputs if i not in (*inputs, self.index.node)]
-        first = [*inputs, *extras, self.index.node]
-        asked = [node for run in runs for node, _ in run.asked]
-        tape = inner.builder.finish([*first, *asked, *[i for own in outs for i in own]])
+        first = [*inputs, *extras, *([] if waits else [self.index.node])]
+        asked, counts = [node for run in runs for node, _ in run.asked], self.log.counts
+        tape = inner.builder.finish([*first, *counts, *asked, *[i for own in outs for i in own]])
         places = iter(tape.outputs)
         order = [next(places) for _ in first]
+        nodes = dict(zip([*first, *counts], [*order, *[next(places) for _ in counts]], strict=True))
         questions = [[(next(places), answer) for _, answer in run.asked] for run in runs]
         results = [[next(places) for _ in own] for own in outs]
-        sizes = {order[-1]: max(abs(rows[0]), abs(rows[-1]))}
-        for i, (_, v, _) in enumerate(self.carried):
-            if v.counts:
-                nodes = {own[i] for own in results}
-                sizes[order[i]] = size_of_count(tape, order[i], nodes, v, len(rows))
-        numbers = [i for i, (_, v, _) in enumerate(self.carried) if not v.counts]
+        index = {} if waits else {order[-1]: self.rows.size()}
+        sizes = CountSizes(
+            tape, index, {nodes[i]: growth.on(nodes) for i, growth in counts.items()}
+        )
+        self._note_sizes(sizes, order, results)
+        numbers = [i for i, (_, v, _) in enumerate(self.carried) if not (v.counts or v.weak)]
         held = [own[i] for own in results for i in numbers]
-        divides = not any(v.numbers for v in self.variables)
-        check_numbers(tape, sizes, held, divides=divides)
-        for node in {node for own in questions for node, _ in own}:
-            check_condition(tape, node)
-        self.tape = branching_body(tape, order, [*map(Way, questions, results)])
+        divides = not (self.log.unsure or any(v.numbers for v in self.variables))
+        moving = check_numbers(tape, sizes.all(), held, divides=divides)
+        return tape, order, [*map(Way, questions, results)], moving
 
-    def _outs(self, run: WayRun, flags: dict[int, int]) -> list[int]:
-        """The nodes of what a run hands on."""
-        lift = self.inner.lift
-        outs = [lift(run.values[k], type_.dtype) for k, _, type_ in self.carried]
-        return outs + [self._flag(run, k, flags) for k in flags]
+    def _note_sizes(self, sizes: CountSizes, order: list[int], results: list[list[int]]) -> None:
+        """Note the sizes of Python's numbers that are carried; floats have none."""
+        counted = [(i, v) for i, (_, v, _) in enumerate(self.carried) if v.counts]
+        for i, v in counted:
+            v.growth = sizes.growth(v, order[i], {own[i] for own in results}, self.rows.length)
+        for i, v in counted:
+            sizes.note(order[i], v.growth)
+        sizes.largest.update({order[i]: 0 for i, (_, v, _) in enumerate(self.carried) if v.weak})
 
-    def _flag(self, run: WayRun, k: int, flags: dict[int, int]) -> int:
+    def _outs(self, run: WayRun, inputs: Sequence[int]) -> list[int]:
+        """The nodes of what a run hands on, where the carries have some nodes."""
+        lift, outs = self.inner.lift, list[int]()
+        for (k, _, type_), node in zip(self.carried, inputs, strict=False):
+            value = run.values[k]
+            outs.append(node if value is UNBOUND else lift(value, type_.dtype))
+        return outs + [self._flag(run.values[k], k) for k in self.loose]
+
+    def _flag(self, value: object, k: int) -> int:
         """The node of whether a loose variable holds a new value."""
-        value = run.values[k]
-        for j, before in flags.items():
-            if value is run.inputs[j]:
-                return before
-        return self.inner.builder.constant(np.array(_is_new(value)))
+        flag = self.flags[k] if value is UNBOUND else self.log.flag_of(value)
+        return self.inner.builder.constant(np.array(_is_new(value))) if flag is None else flag.node
+
+    def _is_new(self, value: object) -> bool:
+        """Whether a value that the body gives is new on all ways."""
+        return _is_new(value) and self.log.flag_of(value) is None
 
     # ----------------------------------------------------------------------------------- the node
 
-    def enter(self, trace: Trace, rows: range) -> list[object]:
+    def enter(self, trace: Trace) -> list[object]:
         """Enter the loop in the trace around; what the variables hold behind it."""
-        length, state = len(rows), list[object]()
+        state = list[object]()
         for _, v, type_ in self.carried:
             start = np.zeros(type_.shape) if v.start is UNBOUND else v.start
             node = trace.lift(start, type_.dtype)
             state.append(TracedArray(trace, node, type_))
-        state += [np.array(self._is_new_before(self.variables[k])) for k in self.loose]
-        index = apply(iota, size=length)
-        results = apply_many(
-            LOOP, np.asarray(length), *state, *self.inner.extra, index * rows.step + rows.start,
-            body=self.tape, carries=len(state), length=length, reverse=False, rows=1,
-        )  # fmt: skip
-        for flag in results[len(self.carried) :]:
-            if not trace.guards.value(flag.id, "compared a value"):
-                raise RefusedLoopError("a variable holds what it held before")
-            trace.guards.expect(flag.id, value=True)
+        around = trace.calls if isinstance(trace.calls, Answers) else None
+        state += [self._is_new_before(self.variables[k], around) for k in self.loose]
+        results = self._results(state)
+        flags = dict(zip(self.loose, results[len(self.carried) :], strict=False))
+        if around is None:
+            for flag in flags.values():
+                if not trace.guards.value(flag.id, "compared a value"):
+                    raise RefusedLoopError("a variable holds what it held before")
+                trace.guards.expect(flag.id, value=True)
         if trace.calls is not None and (line := user_line()) is not None:
-            trace.calls.note(
-                ((line, 1, length, 1, f"each on one of {len(self.runs)} paths, which it chooses"),)
-            )
+            ways = f"each on one of {len(self.runs)} paths, which it chooses"
+            trace.calls.note(((line, 1, 0 if self.rows.waits else self.rows.length, 1, ways),))
         values = [v.constant for v in self.variables]
         for (k, v, _), result in zip(self.carried, results, strict=False):
-            values[k] = TracedArray(trace, result.id, result.type, scalar=v.scalar)
-            if v.counts:
-                values[k] = False if v.name == LEFT else counted(trace, v, result)
-            if v.changed:
-                v.own[...] = values[k]  # type: ignore[index] - an array
-            if v.stays:
-                values[k] = v.own
+            values[k] = self._behind(trace, v, result)
+            if k in flags and around is not None:
+                around.flags.append((values[k], flags[k]))
+                around.unsure = True
+        if around is not None:
+            around.branches |= self.branches
         return values
 
+    def _results(self, state: Sequence[object]) -> Sequence[TracedArray]:
+        """The results of the node that is entered."""
+        rows, count, tape = self.rows, len(state), self.tape
+        assert tape is not None, "a loop is entered behind its body"
+        if rows.waits:
+            left = next(i for i, (_, v, _) in enumerate(self.carried) if v.name.startswith(LEFT))
+            return apply_many(
+                WHILE, *state, *self.inner.extra, body=tape, cond=negated(tape, left),
+                carries=count, limit=0,
+            )  # fmt: skip
+        length, numbers = rows.length, rows.numbers
+        index = apply(iota, size=length)
+        return apply_many(
+            LOOP, np.asarray(length), *state, *self.inner.extra,
+            index * numbers.step + numbers.start,
+            body=tape, carries=count, length=length, reverse=False, rows=1,
+        )  # fmt: skip
+
     @staticmethod
-    def _is_new_before(variable: Variable) -> bool:
-        return variable.scalar and _is_new(variable.start)
+    def _behind(trace: Trace, v: Variable, result: TracedArray) -> object:
+        """What a variable that is carried holds behind the loop."""
+        value: object = TracedArray(trace, result.id, result.type, scalar=v.scalar, weak=v.weak)
+        if v.counts or v.weak:
+            value = not v.name.startswith(LEFT) and counted(trace, v, result)
+            if v.name.startswith(RAISED) and value is not False:
+                raise RefusedLoopError("it raises an error")
+        if v.changed:
+            v.own[...] = value  # type: ignore[index] - an array
+        return v.own if v.stays else value
+
+    @staticmethod
+    def _is_new_before(variable: Variable, around: Answers | None) -> object:
+        flag = None if around is None else around.flag_of(variable.start)
+        return np.array(variable.scalar and _is_new(variable.start)) if flag is None else flag
 
 
 def _is_new(value: object) -> bool:

@@ -13,7 +13,7 @@ from ...arraytype import INT
 from ...errors import TapeError
 from ...ops.control.switch import SWITCH
 from ...primitive import PRIMITIVES
-from ...tape import CONSTANT, Tape
+from ...tape import CONSTANT, ITEM, Tape
 from ..simplify import Simplifier
 from .bodies import entered, needed_nodes, rearranged
 
@@ -37,8 +37,11 @@ def branching_body(tape: Tape, inputs: Sequence[int], ways: Sequence[Way], depth
     builder = Simplifier()
     ids = {i: builder.input(tape.nodes[i].type) for i in inputs}
     (truth,) = entered(tape, builder, ids, [node])
+    items = [i for i, n in enumerate(tape.nodes) if n.primitive is ITEM and n.args[0] in ids]
+    entered(tape, builder, ids, [i for i in items if i not in ids])
     goals = [i for way in ways for i in (*way.outs, *[n for n, _ in way.asked[depth + 1 :]])]
-    there = {i for i in ids if tape.nodes[i].primitive is not CONSTANT}
+    nodes = {i: tape.nodes[i] for i in ids}
+    there = {i for i, n in nodes.items() if n.primitive is not CONSTANT and len(n.types) == 1}
     needed = needed_nodes(tape, there, goals)
     read = {a for i in needed for a in tape.nodes[i].args} | {*goals}
     operands = sorted(there & read)
@@ -47,3 +50,10 @@ def branching_body(tape: Tape, inputs: Sequence[int], ways: Sequence[Way], depth
     args = (index, *[ids[i] for i in operands])
     switch = builder.add(SWITCH, args, (("branches", branches),))
     return builder.finish(builder.results(switch))
+
+
+def negated(tape: Tape, place: int) -> Tape:
+    """The tape of the inputs of another one that tells whether one of them is false."""
+    builder = Simplifier()
+    inputs = [builder.input(t) for t in tape.input_types]
+    return builder.finish([builder.add(PRIMITIVES["logical_not"], (inputs[place],))])

@@ -1,0 +1,180 @@
+"""The statements that stand in place of a loop whose body becomes a function.
+
+``for t in rows: body`` becomes::
+
+    outs = driver(rows, names, body, cells)
+    if outs is None:
+        for t in rows: body
+    else:
+        t, *names = outs
+
+where ``body(t, *names)`` gives the values that the names have after one iteration. Values are
+handed over as functions without arguments, since a name may have none. A ``break`` is one more
+variable, which is true from then on: later trips leave all variables as they are. So is an error
+that is raised. The condition of a ``while`` is asked by its body, which leaves the loop if it does
+not hold.
+
+Rows of a ``for`` are a range, or a tuple of what ``enumerate`` and ``zip`` take, of which a trip
+gets its number and an entry each.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+OWN = "__fdiff_"  # how the names begin that are ours
+LEFT = OWN + "left"  # how the name begins of whether a trip has left a loop
+RAISED = OWN + "raised"  # the same, of whether it has raised an error
+DRIVER, UNBOUND_NAME = OWN + "driver", OWN + "unbound"  # constants in whose place objects are put
+
+
+class LoopNames(NamedTuple):
+    """The variables of a loop: `carried` are handed over, arrays in the `stored` stored into.
+
+    The variable `counter` holds the number of the last trip; it is empty where none is carried.
+    A loop that `waits` is a ``while``; one that is `simple` has no loops in it; one that does not
+    `branch` is entered in the body of another one alone.
+    """
+
+    carried: tuple[str, ...]
+    stored: frozenset[str]
+    counter: str = ""
+    waits: bool = False
+    simple: bool = True
+    branches: bool = True
+
+
+class Iteration(NamedTuple):
+    """The rows of a ``for``, the loop's iterable made of them, and the variables of a trip."""
+
+    rows: ast.expr
+    plain: ast.expr
+    entries: ast.expr
+
+
+def iteration(node: ast.expr, builtin: Callable[[str], object], number: int) -> Iteration:
+    """The iteration of a ``for``, where `builtin` says which builtin function a name is."""
+    rows, each = f"{OWN}rows{number}", f"{OWN}each{number}"
+    if _calls(node, range, builtin):
+        return Iteration(node, _name(rows), _name(each))
+    sequences: list[ast.expr] = []
+
+    def apart(part: ast.expr) -> tuple[ast.expr, ast.expr]:
+        if isinstance(part, ast.Call) and _calls(part, enumerate, builtin) and len(part.args) == 1:
+            plain, entry = apart(part.args[0])
+            pair = ast.Tuple([_entry(each, 0), entry], ast.Load())
+            return ast.Call(part.func, [plain], []), pair
+        if isinstance(part, ast.Call) and _calls(part, zip, builtin) and part.args:
+            pairs = [apart(p) for p in part.args]
+            plain = ast.Call(part.func, [p for p, _ in pairs], [])
+            return plain, ast.Tuple([entry for _, entry in pairs], ast.Load())
+        sequences.append(part)
+        return _entry(rows, len(sequences) - 1), _entry(each, len(sequences))
+
+    plain, entries = apart(node)
+    return Iteration(ast.Tuple(sequences, ast.Load()), plain, entries)
+
+
+def _calls(node: ast.expr, function: object, builtin: Callable[[str], object]) -> bool:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.keywords:
+        return False
+    whole = not any(isinstance(a, ast.Starred) for a in node.args)
+    return whole and builtin(node.func.id) is function
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _entry(name: str, place: int) -> ast.expr:
+    return ast.Subscript(_name(name), ast.Constant(place), ast.Load())
+
+
+def frame(
+    loop: ast.For | ast.While, over: Iteration | None, own: Sequence[ast.stmt],
+    names: LoopNames, number: int,
+) -> list[ast.stmt]:  # fmt: skip
+    """The statements in place of a loop; `own` are those of its body, `number` is its own.
+
+    `over` is what a ``for`` runs over.
+    """
+    each, left = f"{OWN}each{number}", f"{LEFT}{number}"
+    statements = _skeleton((each, *names.carried), number, loop.lineno)
+    rows, _, _, _, function, _, choice = statements
+    back = function.body[1]
+    first: list[ast.stmt] = []
+    for name in names.carried:
+        first += ast.parse(f"if {name} is {UNBOUND_NAME}{number}: del {name}").body
+    leaving = _Leaving(back, left, f"{RAISED}{number}")
+    if isinstance(loop, ast.While):
+        first.append(ast.If(loop.test, [ast.Pass()], leaving.left(loop)))
+        choice.body = [ast.copy_location(ast.While(loop.test, loop.body, []), loop)]
+    else:
+        assert over is not None, "a `for` runs over something"
+        rows.value = over.rows
+        bind = ast.Assign([loop.target], over.entries)
+        if left in names.carried:
+            first.append(ast.If(_name(left), [deepcopy(back)], []))
+        else:
+            choice.orelse.append(deepcopy(bind))
+        first.append(bind)
+        choice.body = [ast.copy_location(ast.For(loop.target, over.plain, loop.body, []), loop)]
+    function.body = [*first, *[leaving.visit(deepcopy(s)) for s in own], back]
+    return statements
+
+
+def _skeleton(variables: Sequence[str], number: int, line: int) -> list[Any]:
+    """The statements in place of a loop, without its body; its variables begin with a trip's."""
+    rows, outs, body = (f"{OWN}{part}{number}" for part in ("rows", "outs", "body"))
+    driver, cells = f"{DRIVER}{number}", "".join([f"lambda: {n}, " for n in variables])
+    text = f"""
+{rows} = {variables[0]} = None
+{driver} = {DRIVER!r}
+{UNBOUND_NAME}{number} = {UNBOUND_NAME!r}
+{LEFT}{number} = {RAISED}{number} = False
+def {body}({", ".join(variables)}):
+    pass
+    return ({cells})
+{outs} = {driver}({rows}, {OWN + str(number)!r}, {body}, ({cells}))
+if {outs} is None:
+    pass
+else:
+    ({", ".join(variables)},) = {outs}
+"""
+    statements: list[Any] = ast.parse(text).body
+    for statement in statements:
+        for part in ast.walk(statement):
+            if isinstance(part, (ast.stmt, ast.expr, ast.arg)):
+                part.lineno = part.end_lineno = line
+    return statements
+
+
+class _Leaving(ast.NodeTransformer):
+    """Puts a ``return`` in place of what ends a trip: ``continue``, ``break`` and ``raise``."""
+
+    def __init__(self, back: ast.stmt, left: str, raised: str) -> None:
+        self.back, self._left, self._raised = back, left, raised
+
+    def left(self, node: ast.stmt, *flags: str) -> list[ast.stmt]:
+        """The statements that leave the loop where a node stands."""
+        names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in (self._left, *flags)]
+        left = ast.Assign(names, ast.Constant(value=True))
+        return [ast.copy_location(n, node) for n in (left, deepcopy(self.back))]
+
+    def visit_Continue(self, node: ast.Continue) -> ast.AST:
+        return ast.copy_location(deepcopy(self.back), node)
+
+    def visit_Break(self, node: ast.Break) -> list[ast.stmt]:
+        return self.left(node)
+
+    def visit_Raise(self, node: ast.Raise) -> list[ast.stmt]:
+        return self.left(node, self._raised)
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        return node
