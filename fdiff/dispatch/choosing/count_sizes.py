@@ -1,4 +1,7 @@
-"""How large Python's ints may get that the ways through a loop count."""
+"""The sizes of ints of Python's that ways through a loop count.
+
+Our own method: docs/decisions/loops-that-choose-branches.md.
+"""
 
 from __future__ import annotations
 

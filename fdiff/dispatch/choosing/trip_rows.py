@@ -1,4 +1,7 @@
-"""The rows of a ``for``: numbers of a range, or entries of sequences of one length."""
+"""The rows of a ``for``: numbers of a range, or entries of sequences of one length.
+
+Our own method: docs/decisions/loops-that-choose-branches.md.
+"""
 
 from __future__ import annotations
 
