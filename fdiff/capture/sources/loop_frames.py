@@ -97,9 +97,9 @@ def frame(
     loop: ast.For | ast.While, over: Iteration | None, own: Sequence[ast.stmt],
     names: LoopNames, number: int,
 ) -> list[ast.stmt]:  # fmt: skip
-    """The statements in place of a loop; `own` are those of its body, `number` is its own.
+    """The statements in place of a loop: `own` is the rewritten body, `over` a ``for``'s iteration.
 
-    `over` is what a ``for`` runs over.
+    The `number` tells the names of the loop from names of other loops.
     """
     each, left = f"{OWN}each{number}", f"{LEFT}{number}"
     statements = _skeleton((each, *names.carried), number, loop.lineno)
