@@ -30,15 +30,15 @@ class CountSizes:
 
     def growth(self, variable: Variable, own: int, outs: Iterable[int], trips: int) -> Growth:
         """How large a variable gets whose nodes are `own` before a trip and `outs` behind it."""
-        traced = isinstance(variable.start, TracedArray)
-        start = variable.start.node if isinstance(variable.start, TracedArray) else None
+        start = variable.start
         if variable.type == TRUTH:
             return Growth(None, 0, 1)
-        steps, fixed = 0, 0 if traced else abs(int(variable.start))  # type: ignore[call-overload] - an int
+        steps, fixed = 0, abs(start) if isinstance(start, int) else 0
         for out in outs:
             more, other = self._grown(out, own)
             steps, fixed = max(steps, more), max(fixed, other)
-        return Growth(start, trips * steps, fixed + trips * steps)
+        node = start.node if isinstance(start, TracedArray) else None
+        return Growth(node, trips * steps, fixed + trips * steps)
 
     def _grown(self, node: int, own: int) -> tuple[int, int]:
         """By how much a node may be larger than `own`; and how large it may be otherwise."""
