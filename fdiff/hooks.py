@@ -7,16 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import fdiff.intact_numpy as np
 
-# Classes of higher floors, which this one cannot import.
-Tape = TracedArray = Recorder = Any
+if TYPE_CHECKING:
+    from .dispatch.tiers.tiered_execution import Runner
+    from .distributed.sums import SumOver
+    from .functional.call.prepared import Origin
+    from .functional.derivative_checks.checked_functions import FunctionUnderCheck
+    from .functional.rules.custom_derivatives import CustomFunction
+    from .ops.entry_points import EntryPoint
+    from .tape import Tape
+    from .trace.recorder import Recorder, UserCalls
+    from .trace.traced_array import TracedArray
+
 Function = Callable[..., Any]
 Args = tuple[object, ...]
 Named = dict[str, object]
-Arrays = list[TracedArray]
+Arrays: TypeAlias = "list[TracedArray]"
 
 
 class InOrder(Protocol):
@@ -25,28 +34,6 @@ class InOrder(Protocol):
     def __call__(
         self, x: TracedArray, order: str | None, *, copy: bool | None = None
     ) -> TracedArray: ...
-
-
-class PointRunner(Protocol):
-    """A runner for a tape that runs many times, at first without a kernel."""
-
-    def kernel_after(self, seconds: float) -> Callable[..., Sequence[np.ndarray]] | None: ...
-
-
-class BatchingRules(Protocol):
-    """A tape, its inputs, and which carry the elements, after batching rules of the user ran."""
-
-    def __call__(
-        self, tape: Tape, arrays: Arrays, carries: list[bool], size: int, trace: Recorder
-    ) -> tuple[Tape, Arrays, list[bool]]: ...
-
-
-class RecordedOperator(Protocol):
-    """The result of an operator of `f` for recorded arrays, in a tuple; None if there are none."""
-
-    def __call__(
-        self, call: Function, name: str, f: Function, args: Args, kwargs: Named
-    ) -> tuple[Any] | None: ...
 
 
 class BodyRules(NamedTuple):
@@ -71,25 +58,33 @@ class HookTable:
     # of `fdiff.trace.looping`: what is called gets a gate, where calls are logged
     gate: Callable[[object], Any] | None = None
     method_gate: Callable[[Function], Function] | None = None
-    log_ufunc: Callable[[Any, np.ufunc, str, Args, Named], object]  # a call that is logged
+    log_ufunc: Callable[[UserCalls, np.ufunc, str, Args, Named], object]  # a call that is logged
     # of `fdiff.transforms`
     slope: Callable[[Tape, int], Tape]  # of a function of numbers in one argument
     enter_body_rules: Callable[[], None]  # imports what fills `BODY_RULES`
     within_budget: Callable[[Tape, int | None], Tape]  # loops that keep so many bytes
     # of `fdiff.dispatch` and `fdiff.functional`
-    runner: Callable[[Tape], PointRunner]
+    runner: Callable[[Tape], Runner]
     vmap: Callable[[Function, tuple[int | None, ...]], Function]
-    batching_rules: BatchingRules | None = None
+    # a tape, its inputs, which of these carry the elements, how many there are, and the trace
+    batching_rules: (
+        Callable[[Tape, Arrays, list[bool], int, Recorder], tuple[Tape, Arrays, list[bool]]] | None
+    ) = None
     # of `fdiff.autograd`: calls on recorded arrays; None stands for a call without any
-    recorded_library: Callable[[Any, Args, Named], tuple[Any] | None]
-    recorded_operator: RecordedOperator | None = None
-    recorded_rules: Callable[[Any, Args, Named], Any] | None = None
+    recorded_library: Callable[[EntryPoint, Args, Named], tuple[object] | None]
+    # the operator that calls itself, its name, and the function; the result is in a tuple
+    recorded_operator: (
+        Callable[[Function, str, Function, Args, Named], tuple[object] | None] | None
+    ) = None
+    recorded_rules: Callable[[CustomFunction[..., Any], Args, Named], Any] | None = None
     recorded_checkpoint: Callable[[Function, Args, Named], Any] | None = None
-    recorded_function: Callable[[Function, object, str, str], Any] | None = None
+    recorded_function: Callable[[Function, object, str, str], FunctionUnderCheck | None] | None = (
+        None
+    )
     detached: Callable[[object], object] | None = None
     torch_method: Callable[[str], Function | None] | None = None
     # of `fdiff.distributed`
-    over_partitions: Callable[[object, Any], Any] | None = None
+    over_partitions: Callable[[object, Origin], SumOver | None] | None = None
     joined_sums: Callable[[Tape], Tape] | None = None
 
     def __setattr__(self, name: str, function: object) -> None:

@@ -298,7 +298,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
             "Trying to unpack a dual Tensor at a level that was not the last one that was created."
         )
     sweep: TangentSweep | None = state.dual
-    if sweep is None or tensor.__class__ is not RecordedArray:
+    if sweep is None or type(tensor) is not RecordedArray:
         return UnpackedDualTensor(tensor, None)
     edge = tensor.edge_now()
     tangent = sweep.of(edge)
@@ -318,7 +318,7 @@ def _require_array(tensor: object) -> None:
 def _recorded(array: Any, what: str) -> RecordedArray:
     """An argument of `make_dual` as a recorded array."""
     # Stores into a plain array are not seen, and both are read when tangents are asked for.
-    tangent = array if array.__class__ is RecordedArray else plain(np.array(array))
+    tangent = array if type(array) is RecordedArray else plain(np.array(array))
     if tangent.dtype.kind not in "fc":
         raise ValueError(
             f"Expected {what} to be floating point or complex, but got: {tangent.dtype}"

@@ -164,7 +164,7 @@ class Function(FunctionCtx):
                 args = positional(rule, cls.__name__, args, kwargs)
         except not_foreign(TypeError) as error:  # it says what is wrong with them
             raise TypeError(f"{cls.__name__}.apply: {error}") from None
-        recorded = any(a.__class__ is RecordedArray for a in args)
+        recorded = any(type(a) is RecordedArray for a in args)
         if tracing() and not recorded:
             return apply_traced(cls, rule, args)
         try:
@@ -225,8 +225,8 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             result = fn(ctx, *bars)
         several = isinstance(result, tuple)
         gradients = list(result) if several else [result]
-        sources = [b for b in bars if b.__class__ is RecordedArray]
-        sources += [s for s in ctx.saved_tensors if s.__class__ is RecordedArray]
+        sources = [b for b in bars if type(b) is RecordedArray]
+        sources += [s for s in ctx.saved_tensors if type(s) is RecordedArray]
         done = [None if g is None else _only_once(g, sources) for g in gradients]
         return tuple(done) if several else done[0]
 
@@ -239,7 +239,7 @@ def _only_once(gradient: Any, sources: Sequence[RecordedArray]) -> Any:
         return refusing_derivatives(gradient, TWICE)
     if not state.grad_enabled or not any(s.requires_grad for s in sources):
         return gradient
-    value = gradient.value if gradient.__class__ is RecordedArray else np.asarray(gradient)
+    value = gradient.value if type(gradient) is RecordedArray else np.asarray(gradient)
     return custom_node("DelayedErrorBackward", sources, [value], _refused)[0]
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ..functional.call.kink_policy import policy
 from ..process.progress import Stage
-from .cluster import FAILED, gathered, new_token
+from .cluster import FAILED, Future, gathered, new_token
 from .messages import Message
 from .partitionings import Partitions
 from .tasks import EVENTS, CallJob, Span, evaluated, merged, opened
@@ -31,15 +30,15 @@ class ClusterCall:
         adds: bool,
     ) -> None:  # fmt: skip
         self.name, self.many, self.rows = name, many, many[0]
-        self.client: Any = self.rows.client
+        self.client = self.rows.held_by()
         self.messages = Message.of(f), Message.of(arguments)
         errstate = {k: "warn" if v in {"call", "log"} else v for k, v in np.geterr().items()}
         digest = self.messages[0].digest()
         self.job = CallJob("", digest, len(self.rows), adds, errstate, policy.get())
-        self.futures: list[Any] = []
+        self.futures: list[Future] = []
         self.spans: Sequence[Span] = ()  # of these
 
-    def submitted(self, spans: Sequence[Span]) -> list[object]:
+    def submitted(self, spans: Sequence[Span]) -> list[Future]:
         """A task for each span.
 
         Their names are new in each call. Of tasks that share a name Dask takes more than two for
@@ -66,7 +65,7 @@ class ClusterCall:
         """
         self.job = self.job._replace(total=1 if first else len(self.rows))
 
-        def submit() -> list[Any]:
+        def submit() -> list[Future]:
             level = self.submitted([[0]] if first else self._shares())
             for depth in count():
                 if len(level) <= fan_in:

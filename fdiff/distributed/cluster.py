@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import count
 from time import monotonic, sleep
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol, cast
 from uuid import uuid4
 
 from ..bounded_cache import WeakKeys
@@ -21,7 +22,37 @@ ATTEMPTS = 4  # of one call, whose data may die with a worker
 FAILED = ("cancelled", "lost", "error")  # states of Futures
 _LOST = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "TimeoutError")
 _process, _numbers = uuid4().hex[:12], count()
-_checked = WeakKeys[Any, bool]()  # clients
+
+
+class Future(Protocol):
+    """A ``distributed.Future``: what a task will give, or did."""
+
+    key: object
+    status: str
+
+    def done(self) -> bool: ...
+
+
+class Client(Protocol):
+    """A ``distributed.Client``."""
+
+    status: str
+
+    def as_current(self) -> AbstractContextManager[object]: ...
+    def cancel(self, futures: Sequence[Future], *, force: bool) -> None: ...
+    def compute(self, collections: Sequence[object]) -> list[Future]: ...
+    def gather(self, futures: Sequence[Future]) -> list[Any]: ...
+    def get_events(self, topic: str) -> Sequence[tuple[float, dict[str, Any]]]: ...
+    def map(self, func: Task, *columns: Sequence[object], **options: object) -> list[Future]: ...
+    def nthreads(self) -> Mapping[str, int]: ...
+    def run(self, function: Task, *, on_error: str) -> Mapping[str, dict[str, str] | Exception]: ...
+    def scatter(self, data: Sequence[object], **options: object) -> list[Future]: ...
+    def submit(self, func: Task, *args: object, **options: object) -> Future: ...
+    def who_has(self, futures: Sequence[Future]) -> Mapping[object, Sequence[str]]: ...
+
+
+Task = Callable[..., object]
+_checked = WeakKeys[Client, bool]()
 
 
 def new_token() -> str:
@@ -42,7 +73,7 @@ def current_client() -> object:
         return None
 
 
-def check_client(client: object, call: str) -> None:
+def check_client(client: object, call: str) -> Client:
     """Refuse what is no client of Dask's, and one that is closed."""
     status = getattr(client, "status", None)
     if status is None or not hasattr(client, "scatter"):
@@ -51,9 +82,10 @@ def check_client(client: object, call: str) -> None:
     if status in {"closed", "closing", "newly-created"}:
         way = "Make another client, and the partitions again."
         raise failure(InputError, call, f"the client is {status}.", way)
+    return cast("Client", client)
 
 
-def check_versions(client: Any, call: str) -> None:
+def check_versions(client: Client, call: str) -> None:
     """Refuse workers with other versions than this process has; once for each client."""
     if _checked.get(client):
         return
@@ -76,7 +108,7 @@ def versions() -> dict[str, str]:
     return {name: str(sys.modules[name].__version__) for name in ("fdiff", "numpy")}
 
 
-def workers_of(client: Any) -> list[str]:
+def workers_of(client: Client) -> list[str]:
     """The workers, once there is one: those that died may be started again."""
     begin = monotonic()
     while not (workers := [*client.nthreads()]):
@@ -87,8 +119,8 @@ def workers_of(client: Any) -> list[str]:
 
 
 def gathered(
-    client: Any,
-    submit: Callable[[], list[object]],
+    client: Client,
+    submit: Callable[[], list[Future]],
     restore: Callable[[], bool],
     failed: Callable[[], Sequence[int]],
     look: Callable[[], object] = bool,
@@ -98,7 +130,7 @@ def gathered(
     `failed` tells which partitions are concerned, for errors; `look` is called each second.
     """
     for left in reversed(range(ATTEMPTS)):
-        futures: list[Any] = []
+        futures: list[Future] = []
         try:
             futures = submit()
             _wait(client, futures, look)
@@ -120,7 +152,7 @@ def gathered(
     raise AssertionError("the last attempt gave or raised something")
 
 
-def _wait(client: Any, futures: Sequence[object], look: Callable[[], object]) -> None:
+def _wait(client: Client, futures: Sequence[Future], look: Callable[[], object]) -> None:
     """Wait until tasks are done; an error where nobody works on them."""
     wait, alone = dask_module("distributed").wait, monotonic()
     while True:
@@ -137,7 +169,7 @@ def _wait(client: Any, futures: Sequence[object], look: Callable[[], object]) ->
                 raise _nobody(client) from None
 
 
-def _nobody(client: Any) -> WorkerError:
+def _nobody(client: Client) -> WorkerError:
     """The error for a cluster without workers, or without a scheduler."""
     fact, way = f"the cluster has had no workers for {ALONE:.0f} seconds.", "Start workers."
     if client.status != "running":
@@ -154,7 +186,7 @@ def _is_lost(error: BaseException) -> bool:
     return type(error).__name__ in _LOST or isinstance(error, OSError)
 
 
-def _explained(client: Any, error: Exception, numbers: Sequence[int]) -> Exception:
+def _explained(client: Client, error: Exception, numbers: Sequence[int]) -> Exception:
     """The error for tasks that killed the workers that tried them, or whose scheduler is gone."""
     deaths = getattr(error, "allowed_failures", None)
     if deaths is None:

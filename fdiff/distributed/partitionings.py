@@ -15,6 +15,9 @@ from ..foreign_errors import whole_exit
 from ..tracebacks import public
 from .cluster import (
     FAILED,
+    Client,
+    Future,
+    Task,
     check_client,
     check_versions,
     current_client,
@@ -40,33 +43,38 @@ class Partitions:
     A context manager, which releases the data at its end; so does `release`.
     """
 
-    client: Any = None
+    client: Client | None = None
     nbytes = 0
     released = False
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources = [*sources]
         self.spans: list[range] = []
-        self.groups: list[Any] = []
-        self.submit: Callable[[Sequence[int]], list[Any]] = self._sent  # Futures of these groups
+        self.groups: list[Future | None] = []
+        self.submit: Callable[[Sequence[int]], list[Future]] = self._sent  # of these groups
         self.restore_sources: Callable[[], bool] = lambda: True  # whether another try makes sense
-        self.buffers = deque[dict[bytes, Any]](maxlen=_CALLS)  # on all workers, of the last calls
+        self.buffers = deque[dict[bytes, Future]](maxlen=_CALLS)  # on all workers, by digest
         self._located: list[str] = []
         self._asked = -math.inf
 
-    def on(self, client: object, spans: Sequence[range]) -> Self:
+    def on(self, client: Client, spans: Sequence[range]) -> Self:
         """Hold the data on the workers of a client, in these groups."""
         self.client, self.spans, self.groups = client, [*spans], [None] * len(spans)
         self._group_of = {k: b for b, span in enumerate(spans) for k in span}
         self.hold(range(len(spans)))
         return self
 
+    def held_by(self) -> Client:
+        """The client on whose workers the data is."""
+        assert self.client is not None, "the data is on a cluster"
+        return self.client
+
     # ------------------------------------------------------------------------------------ groups
 
     def hold(self, numbers: Sequence[int]) -> None:
         """Make groups, and wait until they are there."""
 
-        def submit() -> list[Any]:
+        def submit() -> list[Future]:
             missing = [b for b in numbers if self.groups[b] is None or b in self._lost()]
             for b, future in zip(missing, self.submit(missing), strict=True):
                 self.groups[b] = future
@@ -76,11 +84,11 @@ class Partitions:
             absent = [b for b in numbers if getattr(self.groups[b], "status", "") != "finished"]
             return [k for b in absent for k in self.spans[b]]
 
-        sizes = opened(gathered(self.client, submit, self.restore_sources, failed))
+        sizes = opened(gathered(self.held_by(), submit, self.restore_sources, failed))
         self.nbytes = max(self.nbytes, sum(sizes))
         self._asked = -math.inf
 
-    def _sent(self, numbers: Sequence[int]) -> list[Any]:
+    def _sent(self, numbers: Sequence[int]) -> list[Future]:
         """Values are sent to a worker each, and die with it; all else the scheduler makes again.
 
         Neighbours lie side by side, as many groups on each worker. What the scheduler makes is not
@@ -88,21 +96,24 @@ class Partitions:
         """
         sources = {b: [self.sources[k] for k in self.spans[b]] for b in numbers}
         delayed = [s for group in sources.values() for s in group if is_delayed(s)]
-        futures = iter(self.client.compute(delayed) if delayed else [])
-        workers, name, groups = workers_of(self.client), f"rows-{new_token()}", list[Any]()
+        client = self.held_by()
+        futures = iter(client.compute(delayed) if delayed else [])
+        workers, name, groups = workers_of(client), f"rows-{new_token()}", list[Future]()
         for place, b in enumerate(numbers):
             target = [workers[place * len(workers) // len(numbers)]]
-            parts = [next(futures) if is_delayed(s) else as_sent(s) for s in sources[b]]
+            parts: list[Source] = [
+                next(futures) if is_delayed(s) else as_sent(s) for s in sources[b]
+            ]
             values = [k for k, s in enumerate(parts) if isinstance(s, (tuple, list))]
             values = [k for k in values if not isinstance(parts[k], Message)]
             if values:
-                sent = self.client.scatter(
+                sent = client.scatter(
                     [tuple(parts[k]) for k in values], hash=False, workers=target, timeout=SECONDS
                 )
                 for k, future in zip(values, sent, strict=True):
                     parts[k] = future
             first = self.spans[b][0]
-            groups.append(self.client.submit(held, first, parts, key=(name, b), pure=False))
+            groups.append(client.submit(held, first, parts, key=(name, b), pure=False))
         return groups
 
     def _lost(self) -> list[int]:
@@ -121,39 +132,40 @@ class Partitions:
     def located(self) -> list[str]:
         """The worker of each group, as it was some seconds ago: a wrong answer costs a transfer."""
         if monotonic() - self._asked > LOCATE:
-            places = self.client.who_has(self.groups)
-            self._located = [(places.get(g.key) or ("",))[0] for g in self.groups]
+            groups = [g for g in self.groups if g is not None]
+            places = self.held_by().who_has(groups)
+            self._located = [(places.get(g.key) or ("",))[0] for g in groups]
             self._asked = monotonic()
         return self._located
 
-    def covering(self, numbers: Sequence[int]) -> list[tuple[int, Any]]:
+    def covering(self, numbers: Sequence[int]) -> list[tuple[int, Future | None]]:
         """The groups with these partitions, with the numbers of their first ones."""
         groups = dict.fromkeys([self._group_of[k] for k in numbers])
         return [(self.spans[b][0], self.groups[b]) for b in groups]
 
-    def _tasks(self, task: Callable[..., object], groups: Sequence[Any]) -> list[Any]:
+    def _tasks(self, task: Task, groups: Sequence[object]) -> list[Future]:
         keys = [(f"{task.__name__}-{new_token()}", k) for k in range(len(groups))]
-        return self.client.map(task, groups, key=keys, pure=False)
+        return self.held_by().map(task, groups, key=keys, pure=False)
 
-    def _fetched(self, task: Callable[..., object]) -> list[Any]:
+    def _fetched(self, task: Task) -> list[Any]:
         """The results of a task for each partition."""
         submit = lambda: self._tasks(task, self.groups)  # noqa: E731 - of the groups there are then
-        groups = gathered(self.client, submit, self.restore, lambda: range(len(self)))
+        groups = gathered(self.held_by(), submit, self.restore, lambda: range(len(self)))
         return [part for group in groups for part in group]
 
-    def sent(self, messages: Sequence[Message], workers: int) -> list[list[Any]]:
+    def sent(self, messages: Sequence[Message], workers: int) -> list[list[bytes | Future]]:
         """Buffers for the tasks of a call: small ones as bytes, others as Futures of bytes.
 
         These lie on all workers, and are known by content.
         """
-        used: dict[bytes, Any] = {}
+        used: dict[bytes, Future] = {}
 
-        def future_of(buffer: Buffer) -> Any:
+        def future_of(buffer: Buffer) -> bytes | Future:
             if len(buffer) * workers <= INLINE:
                 return bytes(buffer)
             digest = digest_of(buffer)
             sent_before = [sent[digest] for sent in (used, *self.buffers) if digest in sent]
-            scatter, options = self.client.scatter, {"broadcast": True, "hash": False}
+            scatter, options = self.held_by().scatter, {"broadcast": True, "hash": False}
             used[digest] = (
                 sent_before[0]
                 if sent_before
@@ -282,7 +294,7 @@ def partitions(data: object, client: object = None) -> Partitions:
     client = current_client() if client is None else client
     if client is None:
         return rows
-    check_client(client, CALL)
+    client = check_client(client, CALL)
     check_versions(client, CALL)
     return rows.on(client, _spans(len(sources), len(workers_of(client))))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from ..errors import LeakError, TraceError
 from .branching.guard_nodes import integer, truth
@@ -11,11 +11,13 @@ from .branching.point_branches import is_denied_number
 from .recorder import Handle, Recorder
 from .trace_stack import current
 
+Number = TypeVar("Number", bool, int, float, complex)
+
 # By the class of the number that Python asks for: gives the node of what it sees.
 _SEEN: dict[object, Callable[[Recorder, int], int]] = {bool: truth, int: integer}
 
 
-def asked(traced: Handle, kind: Callable[[Any], Any]) -> Any:
+def asked(traced: Handle, kind: type[Number]) -> Number:
     """The number of class `kind` that Python asks of an array of one entry, a guard from now on."""
     trace = current(traced)
     node_id = trace.own(traced)

@@ -87,7 +87,7 @@ class MaskedLink:
     def picked(self) -> TracedArray:
         """The part, by a mask that is looked at."""
         if self.ufunc is None:
-            return cast("TracedArray", hooks.pick(self.operands[0], self.type.axis, self.mask))
+            return hooks.pick(self.operands[0], self.type.axis, self.mask)
         return self._computed(MaskedLink.picked)
 
     def _computed(self, operand: Callable[[MaskedLink], TracedArray]) -> TracedArray:

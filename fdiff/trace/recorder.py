@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, example_of
 from ..errors import InputError, LeakError, TraceError, failure, message
 from ..foreign_errors import hiding
+from ..hooks import Args, Function, Named
 from ..primitive import FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, Builder
 from ..user_lines import Line, show_line, user_line
@@ -29,6 +30,10 @@ from .node_strides import (
 )
 from .session import Session
 
+if TYPE_CHECKING:
+    from .local_arrays import LocalArray
+    from .traced_array import TracedArray
+
 NEVER = 1 << 62
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
 KEEP_NO_TRACED = "Return it from the function instead of storing it."
@@ -36,9 +41,9 @@ KEEP_NO_TRACED = "Return it from the function instead of storing it."
 # Classes of arrays that may become constants; `local_arrays.py` adds its own.
 ARRAY_CLASSES: set[type] = {np.ndarray, np.memmap}
 
-
 TracedHandle = TypeVar("TracedHandle", bound="Handle")
-
+Conversion: TypeAlias = "Callable[[LocalArray], TracedArray]"
+NumberClass = type[bool] | type[int] | type[float] | type[complex]  # that Python asks for
 
 # Python loops by the line where each begins: how often it became a node, of at most how many trips,
 # of how many calls, and of several paths how many; or else why it was unrolled.
@@ -106,20 +111,23 @@ class UserCalls(Protocol):
     """
 
     depth: int
-    frame: Any
-    trace: Any
+
+    @property
+    def frame(self) -> object: ...
+    @property
+    def trace(self) -> object: ...
 
     def look(self) -> None: ...
     def is_idle(self) -> bool: ...
-    def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object], /) -> object: ...
-    def question(self, kind: Callable[[Any], Any], handle: Any, /) -> Any: ...
+    def call(self, fn: Function, args: Args, named: Named, /) -> object: ...
+    def question(self, kind: NumberClass, handle: TracedArray, /) -> Any: ...
     def listens(self) -> bool: ...
-    def is_checked(self, handle: Any, /) -> bool: ...
+    def is_checked(self, handle: TracedArray, /) -> bool: ...
     def is_asked(self) -> bool: ...
-    def stored(self, handle: Any, /) -> None: ...
+    def stored(self, handle: TracedArray, /) -> None: ...
     def loops(self) -> Loops: ...
     def note(self, loops: Loops, /) -> None: ...
-    def converted(self, array: Any, convert: Callable[[Any], Any], /) -> Any: ...
+    def converted(self, array: LocalArray, convert: Conversion, /) -> TracedArray: ...
     def close(self) -> None: ...
 
 

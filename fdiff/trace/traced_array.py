@@ -12,7 +12,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import fdiff.intact_numpy as np
 
@@ -23,14 +23,12 @@ from ..foreign_errors import hiding, not_foreign
 from ..hooks import hooks
 from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from ..user_lines import is_internal, scipy_call
-from .asked_values import asked
+from .asked_values import Number, asked
 from .branching.point_branches import is_denied, other_text
 from .handler_arguments import call_with_out, positioned, resolve, resolved, stored
 from .recorder import Handle, Recorder
 from .trace_stack import asks, current, stack, unsupported
 from .traced_keys import Text, is_formatting
-
-Number = TypeVar("Number", bool, int, float, complex)
 
 
 class TracedArray(Handle):
@@ -115,7 +113,7 @@ class TracedArray(Handle):
             raise TypeError("iteration over a 0-d array")
         return (self[i] for i in range(self.type.shape[0]))
 
-    def _shown(self) -> object:
+    def _shown(self) -> Any:
         """The value at the arguments at hand, to be printed; None where it is not known.
 
         Of one element of a batch it is a guard, so that each has its own text.
@@ -136,7 +134,7 @@ class TracedArray(Handle):
         array = np.asarray(value)
         return array.item() if self.weak else array[()] if self.scalar else array
 
-    def printed(self, function: Callable[[Any], str]) -> str:
+    def printed(self, function: Callable[[object], str]) -> str:
         """Text that a function makes of the value, or of the type where there is none."""
         value = self._shown()
         if value is None and self.home.alive and (refuse := refusing.get()) is not None:
@@ -316,7 +314,7 @@ class TracedArray(Handle):
 
     def __round__(self, ndigits: int | None = None) -> object:
         if ndigits is not None:
-            rounded: Any = self.round(ndigits)
+            rounded = self.round(ndigits)
             return rounded.as_python_float() if self.weak else rounded
         return int(UFUNCS[np.rint](self))
 
@@ -329,7 +327,7 @@ class TracedArray(Handle):
     def __trunc__(self) -> int:
         return int(self)
 
-    def _one(self, kind: Callable[[Any], Number]) -> Number:
+    def _one(self, kind: type[Number]) -> Number:
         """The Python number of an array of one entry."""
         if self.type.size != 1 or (kind is not bool and self.ndim):
             kind(shadow(self.type))  # raises what NumPy raises, or warns

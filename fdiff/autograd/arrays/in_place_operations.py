@@ -125,7 +125,7 @@ def _root_of(x: RecordedArray) -> RecordedArray:
 
 def _before(call_recipe: Recipe, k: int, x: Any, targets: list[RecordedArray]) -> object:
     """An operand as it was before the store: copied if the node saves it."""
-    if x.__class__ is not RecordedArray or all(x is not t for t in targets):
+    if type(x) is not RecordedArray or all(x is not t for t in targets):
         return x
     if k in call_recipe.saved:
         return new_array(x.value.copy(), x.kind, x.edge_now(), Version())

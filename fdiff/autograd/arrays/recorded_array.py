@@ -175,7 +175,7 @@ class RecordedArray(Conversions):
 
     @grad.setter
     def grad(self, grad: object) -> None:
-        if grad is None or grad.__class__ is RecordedArray:
+        if grad is None or type(grad) is RecordedArray:
             gradient: Any = grad
         elif isinstance(grad, np.ndarray):
             gradient = plain(grad)

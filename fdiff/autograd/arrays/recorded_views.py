@@ -230,7 +230,7 @@ def link_to(
 
 def _shares(value: np.ndarray, x: Any) -> bool:
     """Whether an array looks at the memory of an operand that is a recorded array."""
-    if x.__class__ is not RecordedArray or x.value.__class__ is not np.ndarray:
+    if type(x) is not RecordedArray or x.value.__class__ is not np.ndarray:
         return False
     whole, base = x.value, value.base
     if base is whole or (whole.base is not None and base is whole.base):

@@ -64,7 +64,7 @@ def _onto(ufunc: np.ufunc) -> Method:
     def method(x: Any) -> object:
         if not np.ndim(x):
             return None
-        if x.__class__ is RecordedArray:
+        if type(x) is RecordedArray:
             return record(store, ufunc.__name__, (x,), {}, stores=True)
         return store(x)
 

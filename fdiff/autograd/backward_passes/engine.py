@@ -89,7 +89,7 @@ def backward(
     """
     retain, create = _flags("backward", retain_graph, create_graph)
     if (
-        tensors.__class__ is RecordedArray
+        type(tensors) is RecordedArray
         and grad_tensors is inputs is grad_variables is None
         and not create
         and state.multithreading

@@ -52,7 +52,7 @@ class NodeRules:
         """The cotangent after a hook gave `result`."""
         if result is None:
             return bar
-        value = result.value if result.__class__ is RecordedArray else np.asarray(result)
+        value = result.value if type(result) is RecordedArray else np.asarray(result)
         if bar is not None:
             _check_replacement(value, bar)
         return value
@@ -132,14 +132,14 @@ class RecordedRules(NodeRules):
     def replaced(self, result: Any, bar: Any) -> Any:
         if result is None:
             return bar
-        new = result if result.__class__ is RecordedArray else plain(np.asarray(result))
+        new = result if type(result) is RecordedArray else plain(np.asarray(result))
         if bar is not None:
             _check_replacement(new.value, bar.value)
         return new
 
     def run(self, node: GraphNode, pull: Pull, saved: list[Saved], cotangents: list[Any]) -> Any:
         operands = [_with_edge(node, *entry) for entry in saved]
-        operands += [x if x.__class__ is RecordedArray else plain(x) for x in cotangents]
+        operands += [x if type(x) is RecordedArray else plain(x) for x in cotangents]
         kinds = tuple([x.kind for x in operands])
         values = [x.value for x in operands]
         if not any(k.requires_grad for k in kinds):
@@ -188,7 +188,7 @@ def _with_edge(
 
 
 def _plain(mask: Any) -> Any:
-    return mask.value if mask.__class__ is RecordedArray else mask
+    return mask.value if type(mask) is RecordedArray else mask
 
 
 def _check_replacement(new: Any, bar: Any) -> None:

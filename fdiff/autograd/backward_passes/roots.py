@@ -30,7 +30,7 @@ def edge_of(x: Any, call: str) -> Edge:
     """Where gradients of an input arrive."""
     if isinstance(x, GradientEdge):
         return x.node, x.output_nr
-    if x.__class__ is not RecordedArray:
+    if type(x) is not RecordedArray:
         fact = f"inputs must be recorded arrays, not {type(x).__name__}."
         raise failure(InputError, f"fdiff.autograd.{call}", fact, MAKE)
     edge = x.edge_now()
@@ -85,7 +85,7 @@ def batches_of_roots(
 def _root(x: Any, seed: object, k: int, call: str) -> Root:
     if isinstance(x, GradientEdge):
         return _root_of_edge(x, seed, k)
-    if x.__class__ is not RecordedArray:
+    if type(x) is not RecordedArray:
         fact = f"gradients are taken of recorded arrays, not of {type(x).__name__}."
         raise failure(InputError, f"fdiff.autograd.{call}", fact, MAKE)
     node, nr = x.edge_now() or (None, 0)
@@ -108,7 +108,7 @@ def _root(x: Any, seed: object, k: int, call: str) -> Root:
 
 def _cotangent(seed: Any, type_: ArrayType, k: int) -> RecordedArray:
     """The user's cotangent of output `k`, in the type of the output."""
-    cotangent = seed if seed.__class__ is RecordedArray else plain(np.asarray(seed))
+    cotangent = seed if type(seed) is RecordedArray else plain(np.asarray(seed))
     if cotangent.value.shape != type_.shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{k}] has a shape of {list(cotangent.value.shape)} and"

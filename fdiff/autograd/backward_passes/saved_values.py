@@ -40,7 +40,7 @@ class Packed:
             array = ask(self.unpack, [self.content], HOOKS, "unpack_hook", "unpack_hook(packed)")
         finally:
             state.hooks, state.entered = before
-        value = array.value if array.__class__ is RecordedArray else array
+        value = array.value if type(array) is RecordedArray else array
         if not isinstance(value, (np.ndarray, np.generic)):
             raise TypeError(
                 "Output of saved tensor unpack_hook expected to be an array but got result of type"

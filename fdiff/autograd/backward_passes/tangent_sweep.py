@@ -207,7 +207,7 @@ def _pushed(
 
 
 def _as_recorded(value: Any) -> RecordedArray:
-    return value if value.__class__ is RecordedArray else plain(np.asarray(value))
+    return value if type(value) is RecordedArray else plain(np.asarray(value))
 
 
 def _push_rule(pull: Pull, moving: tuple[bool, ...]) -> tuple[Pull, list[int]]:

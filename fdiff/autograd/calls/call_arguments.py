@@ -26,7 +26,7 @@ def call_key(
 
 
 def operand_kind(x: Any) -> ArrayKind:
-    if x.__class__ is RecordedArray:
+    if type(x) is RecordedArray:
         if x.viewing is not None:
             x.viewing.refresh(x)
         return x.kind

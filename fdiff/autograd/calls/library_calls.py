@@ -182,7 +182,7 @@ def _refusing(x: Any, name: str, operands: Sequence[object]) -> object:
         fact = f"{name} has no derivative rule in fdiff."
         raise failure(UnsupportedError, "fdiff.autograd", fact, "Use `.detach()` for its numbers.")
 
-    value = np.asarray(x.value if x.__class__ is RecordedArray else x)
+    value = np.asarray(x.value if type(x) is RecordedArray else x)
     return custom_node(name, operands, [value], refuse, jvp=refuse)[0]
 
 

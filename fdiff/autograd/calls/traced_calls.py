@@ -59,7 +59,7 @@ def traced_call(
         return out
 
     for x in operands:
-        if x.__class__ is RecordedArray and x.viewing is not None:
+        if type(x) is RecordedArray and x.viewing is not None:
             x.viewing.refresh(x)
     kinds = [*map(_kind, operands)]
     stands = [CallOperand(k.type, k.scalar, k.weak, moves=k.requires_grad) for k in kinds]
@@ -101,11 +101,11 @@ def _values(tape: CallTape, values: list[Any], leaves: list[object]) -> list[obj
 
 
 def _kind(x: Any) -> Any:
-    return x.kind if x.__class__ is RecordedArray else array_kind_of(x)
+    return x.kind if type(x) is RecordedArray else array_kind_of(x)
 
 
 def _value(x: Any) -> Any:
-    return x.value if x.__class__ is RecordedArray else x
+    return x.value if type(x) is RecordedArray else x
 
 
 def _read(run: object, value: RecordedArray, where: object) -> Any:

@@ -31,7 +31,7 @@ def custom_node(
     ``jvp(*tangents)`` gives the tangents of the outputs, where there is a rule for forward mode.
     """
     edges = tuple(
-        [x.edge_now() if x.__class__ is RecordedArray and x.requires_grad else None for x in inputs]
+        [x.edge_now() if type(x) is RecordedArray and x.requires_grad else None for x in inputs]
     )
     records = state.grad_enabled or state.pushes(inputs)
     if not records or not any(e is not None for e in edges):

@@ -36,7 +36,7 @@ def apply_recorded(rule: UserRule, name: str, args: tuple[Any, ...]) -> Any:
     ctx = FunctionCtx()
     pushes = state.pushes(args)
     records = state.grad_enabled or pushes
-    needs = [records and a.__class__ is RecordedArray and a.requires_grad for a in args]
+    needs = [records and type(a) is RecordedArray and a.requires_grad for a in args]
     ctx.needs_input_grad = tuple(needs)
     stores = [a.version.stores() if need else 0 for a, need in zip(args, needs, strict=True)]
     with not_recording():
@@ -56,7 +56,7 @@ def apply_recorded(rule: UserRule, name: str, args: tuple[Any, ...]) -> Any:
             raise unmarked(name)
     for x in ctx._dirty:
         _check_dirty(x, outs, moves=any(needs))
-    values = [o.value if o.__class__ is RecordedArray else o for o in outs]
+    values = [o.value if type(o) is RecordedArray else o for o in outs]
     if ctx._dirty and pushes:
         fact = "an argument that has a tangent is marked as dirty, where gradients are off."
         raise failure(UnsupportedError, "mark_dirty", fact, "Return a new array.")
@@ -187,13 +187,13 @@ def _share_memory(
 
     A store into such a result would bypass the user's rule, so it is refused.
     """
-    sources = [a for a in args if a.__class__ is RecordedArray]
+    sources = [a for a in args if type(a) is RecordedArray]
     for k, (m, o) in enumerate(zip(results, outs, strict=True)):
-        if o.__class__ is RecordedArray:  # of memory that forward, or who called it, holds too
+        if type(o) is RecordedArray:  # of memory that forward, or who called it, holds too
             m.version = o.version
         if any(o is x for x in dirty) or any(m is x for x in sources):
             continue
-        viewing = o.viewing if o.__class__ is RecordedArray else None
+        viewing = o.viewing if type(o) is RecordedArray else None
         root = viewing.root if viewing is not None else None
         source = next((s for s in sources if _same_memory(m.value, s.value)), root)
         if source is not None:
@@ -229,7 +229,7 @@ def _keep(
     saved: list[Any] = []
     for x in ctx._saved:
         array = plain(np.array(x)) if isinstance(x, np.ndarray | np.generic) else x
-        if array is not None and array.__class__ is not RecordedArray:
+        if array is not None and type(array) is not RecordedArray:
             raise TypeError(
                 "save_for_backward can only save variables, but argument is of type"
                 f" {type(x).__name__}"
@@ -259,7 +259,7 @@ def _keep(
 def _restored(value: Any, history: Any, node: Callable[[], CustomNode | None]) -> RecordedArray:
     """A saved array with its place in the graph, so that gradients can be differentiated."""
     kind, edge, version, output = history
-    if value.__class__ is RecordedArray:  # by an unpack hook
+    if type(value) is RecordedArray:  # by an unpack hook
         value, version = value.value, value.version
     if output is not None:
         kind = kind if kind.requires_grad else kind.other
@@ -303,7 +303,7 @@ def _check_marks(ctx: FunctionCtx) -> None:
 
 
 def _check_dirty(x: Any, outs: list[Any], *, moves: bool) -> None:
-    if x.__class__ is not RecordedArray:
+    if type(x) is not RecordedArray:
         return
     if not any(x is o for o in outs):
         raise RuntimeError(NOT_RETURNED)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from ...capture.sources.loop_functions import UNBOUND
 from ...errors import FdiffError
 from ...foreign_errors import not_foreign
+from ...hooks import Args, Function, Named
 from ...trace import Trace, TracedArray
 from ...trace.branching.guard_nodes import truth
 from ...trace.handler_arguments import resolve
-from ...trace.recorder import Loops
+from ...trace.local_arrays import LocalArray
+from ...trace.recorder import Conversion, Loops
 from .surroundings import Surroundings
 from .variables import Growth, RefusedLoopError, Variable, WayRun
 
@@ -75,14 +76,14 @@ class Answers:
         self.asked.append((node, answer))
         return answer
 
-    def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
+    def call(self, fn: Function, args: Args, named: Named) -> object:
         self.depth += 1
         try:
             return fn(*args, **named)
         finally:
             self.depth -= 1
 
-    def converted(self, array: Any, convert: Callable[[Any], Any]) -> Any:
+    def converted(self, array: LocalArray, convert: Conversion) -> TracedArray:
         if self.around.has(array):
             raise RefusedLoopError("it stores into an array that is no variable of its own")
         return convert(array)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
@@ -13,6 +13,9 @@ from ...dispatch.variant import Traced
 from ...hooks import hooks
 from ...process import forking
 from ...transforms.pipeline import Pipeline, derive
+
+if TYPE_CHECKING:
+    from .prepared import Origin
 
 
 def late(module: str, name: str) -> Any:
@@ -32,7 +35,7 @@ def step_of(
     return traced.step(derive(pipeline, traced.tape, **request))
 
 
-def of_partitions(f: object, origin: object) -> Any:
+def of_partitions(f: object, origin: Origin) -> Any:
     """What an operator makes of a sum over partitions: a sum again. None for other functions."""
     derived = hooks.over_partitions
     return None if derived is None else derived(f, origin)

@@ -55,8 +55,7 @@ def function_at(f: Function, inputs: object, name: str) -> FunctionUnderCheck:
     if isinstance(inputs, list) and not all(isinstance(x, float | int | complex) for x in inputs):
         inputs = tuple(cast("list[object]", inputs))  # as in torch
     recorded = hooks.recorded_function
-    if recorded is not None and (checked := recorded(f, inputs, name, call)) is not None:
-        function = cast("FunctionUnderCheck", checked)
+    if recorded is not None and (function := recorded(f, inputs, name, call)) is not None:
         _warn_of_precision(function.inputs, call)
         return function
     args, _ = check_inputs(inputs, f, name)

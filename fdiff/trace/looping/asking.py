@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ..recorder import NumberClass
 from ..traced_array import TracedArray
 from .checked_trips import MISMATCH, Frame
 from .periods import user_place
-from .questions import question_of
+from .questions import Question, question_of
 from .trip_checks import is_sound
 
+if TYPE_CHECKING:
+    from .call_log import CallLog
 
-def ask(log: Any, kind: Any, handle: TracedArray) -> Any:
+
+def ask(log: CallLog, kind: NumberClass, handle: TracedArray) -> object:
     """Answer Python's question to a handle for a number of class `kind`, and log or compare it."""
     call = question_of(handle, kind)
-    frame: Frame | None = log.frame
+    frame = log.frame
     if frame is not None:
         answer = _take(log, frame, call.fn, handle)
         if answer is MISMATCH:
@@ -43,7 +47,7 @@ def ask(log: Any, kind: Any, handle: TracedArray) -> Any:
     return answer
 
 
-def _take(log: Any, frame: Frame, question: Any, handle: TracedArray) -> Any:
+def _take(log: CallLog, frame: Frame, question: Question, handle: TracedArray) -> object:
     """The answer of a question that the template has next; MISMATCH if it leads elsewhere."""
     item = frame.items[frame.at]
     if item.fn is not question or frame.values is None:

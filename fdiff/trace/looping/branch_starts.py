@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .branching import BranchingTemplate, Paths, asks, trips_of
 from .checked_trips import Frame
@@ -11,6 +11,9 @@ from .logged_calls import LoggedCall
 from .loop_template import UnrolledError
 from .periods import loop_of
 from .replay import replayed
+
+if TYPE_CHECKING:
+    from .call_log import CallLog
 
 AT = frozenset((5, 7, 10, 14, 20, 28, 39))  # so many earlier calls of the head in the log
 FEW = 20  # trips of a template that ends at a question, and ought to be one of several paths
@@ -27,7 +30,7 @@ class Branches:
         self.failures: dict[object, int] = {}
         self.asked = False  # whether there is a question in the log
 
-    def ended(self, log: Any, frame: Frame) -> None:
+    def ended(self, log: CallLog, frame: Frame) -> None:
         """A frame ends at a question: after some, its loop is one of several paths."""
         template = frame.template
         if frame.trips >= FEW or len(template.paths) > 1:
@@ -38,7 +41,7 @@ class Branches:
             for key in self.blocked:
                 log.templates.pop(key, None)
 
-    def starting(self, log: Any, call: LoggedCall) -> Frame | None:
+    def starting(self, log: CallLog, call: LoggedCall) -> Frame | None:
         """The frame of a loop with several paths, whose next trip begins with this call."""
         earlier = log.seen.get(call.key, ())
         if not self.asked or len(earlier) not in AT or self.failures.get(call.key, 0) >= TWICE:
@@ -56,7 +59,7 @@ class Branches:
             return frame
         return self._refuse(log, call, trips, "its iterations hand on other arrays")
 
-    def _refuse(self, log: Any, call: LoggedCall, trips: Trips, reason: str) -> None:
+    def _refuse(self, log: CallLog, call: LoggedCall, trips: Trips, reason: str) -> None:
         """Note why a loop is not one of several paths; in the end, its periods are looked for."""
         log.reasons[loop_of(call)] = reason
         if len(log.seen[call.key]) == max(AT):

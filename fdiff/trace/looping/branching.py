@@ -11,15 +11,15 @@ docs/decisions/plain-loops-that-branch.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..masked_parts import MaskedPart
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, may_vary, same
 from .loop_template import LoopTemplate, Path, UnrolledError
-from .periods import INVARIANT, MADE, Item, Kind, Reference
+from .periods import INVARIANT, MADE, Item, Kind, Reference, Varying
 from .questions import Question
 
 PATHS = 16  # of a loop at most
@@ -268,7 +268,7 @@ class BranchingTemplate(LoopTemplate):
         moves = [*self._moves(_places(calls), items)]
         self.paths.append(Path(items, calls, moves, len(self.invariants)))
 
-    def _moves(self, places: Sequence[Place], items: Sequence[Item]) -> Any:
+    def _moves(self, places: Sequence[Place], items: Sequence[Item]) -> Iterator[tuple[int, int]]:
         """The slots of the variables that a path writes, each with the slot of its new value."""
         for (of, depth), slot in self.carries.items():
             written = None
@@ -281,7 +281,7 @@ class BranchingTemplate(LoopTemplate):
                     raise UnrolledError("what its iterations hand on has several types")
                 yield slot, source
 
-    def _slot(self, reference: Reference) -> Any:
+    def _slot(self, reference: Reference) -> int | Varying:
         if reference[0] == VARIABLE:
             return self.carries[reference[1], reference[2]]
         return super()._slot(reference)

@@ -68,8 +68,8 @@ def _install() -> None:
         if name in _PROPERTIES:
             plain = _properties.setdefault(name, member)
             store: Any = plain.fset and gated_method(plain.fset)
-            getter: Any = plain.fget
-            setattr(TracedArray, name, property(hiding(gated_method(getter)), store))
+            assert plain.fget is not None
+            setattr(TracedArray, name, property(hiding(gated_method(plain.fget)), store))
         elif isinstance(member, FunctionType) and ASKS in vars(member):
             gate_codes.add(member.__code__)
         elif name in _UNGATED or getattr(member, "__code__", None) in gates:
@@ -99,10 +99,10 @@ def gated_method(method: Callable[..., object]) -> Callable[..., object]:
 
 def gated(stand_in: object) -> Any:
     """The gated function that private copies call; classes stay as they are."""
-    if stand_in.__class__.__name__ != "function":
+    if not isinstance(stand_in, FunctionType):
         return stand_in
-    call: Any = stand_in
-    original = call
+    call: Callable[..., object] = stand_in
+    original: object = call
     while original is not None and original not in by_position:
         original = getattr(original, "__wrapped__", None)
     if original is not None:
@@ -144,5 +144,5 @@ def _ufunc_method(ufunc: np.ufunc, way: str) -> Callable[..., object]:
     return method
 
 
-def _picked(array: Any, indices: object, *_: object) -> object:
+def _picked(array: np.ndarray, indices: Any, *_: object) -> object:
     return array[indices]

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
+from ...hooks import Args, Function, Named
 from ...user_lines import Line
 from ..local_arrays import LocalArray
 from ..masked_parts import Innermost
-from ..recorder import Loops, Recorder
+from ..recorder import Loops, NumberClass, Recorder
 from ..traced_array import TracedArray
 from .asking import ask
 from .branch_starts import Branches
@@ -101,7 +102,7 @@ class CallLog(Scout):
 
     # -------------------------------------------------------------------------------- calls
 
-    def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
+    def call(self, fn: Function, args: Args, named: Named) -> object:
         """``fn(*args, **named)``, logged or compared with the call of a template."""
         if self.tails.last is not None and fn in entries:
             args = self.tails.joined(args)
@@ -141,7 +142,7 @@ class CallLog(Scout):
                 raise
         return MISMATCH
 
-    def learn(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
+    def learn(self, fn: Function, args: Args, named: Named) -> object:
         """Make a call, and log it."""
         if fn is entries[0] and self.awake and (tail := self.tails.made(self, args)) is not None:
             return tail
@@ -199,7 +200,7 @@ class CallLog(Scout):
             for h, origin, count in zip(call.outs, call.origins, counts, strict=True)
         )
 
-    def run(self, fn: Any, args: tuple[object, ...], named: Mapping[str, object]) -> object:
+    def run(self, fn: Function, args: Args, named: Mapping[str, object]) -> Any:
         """Make a call whose own calls are not logged."""
         self.writes, self.before, self.spoiled = [], {}, False
         self.depth += 1
@@ -210,10 +211,9 @@ class CallLog(Scout):
 
     def append(self, call: LoggedCall) -> None:
         """Log a call that was made."""
-        at = self.count
+        call.number = at = self.count
         self.count = at + 1
         self.calls[at] = call
-        call.number = at
         for k, (h, origin) in enumerate(zip(call.outs, call.origins, strict=True)):
             if origin < 0 and h is not None:  # pyright: ignore[reportUnnecessaryComparison] - of a loop
                 self.made[id(h)] = at, k, h
@@ -367,7 +367,7 @@ class CallLog(Scout):
         """A context in which the trace is the innermost one, whatever runs inside of it."""
         return Innermost(self.trace)
 
-    def question(self, kind: Any, handle: TracedArray) -> Any:
+    def question(self, kind: NumberClass, handle: TracedArray) -> object:
         """Python's question to a handle, which is a call of its own."""
         return ask(self, kind, handle)
 

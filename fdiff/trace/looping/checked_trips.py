@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
 from ... import user_lines
+from ...hooks import Args, Named
 from ..array_links import LateLink, ViewLink, outside
 from ..masked_parts import MaskedPart, unfilled
 from ..node_strides import memory_layout
@@ -42,8 +43,11 @@ from .trip_checks import (
     names_the_same,
 )
 from .trip_counts import trip_of
-from .trip_nodes import FrameLog, TripNodes
+from .trip_nodes import TripNodes
 from .trip_values import TripValues
+
+if TYPE_CHECKING:
+    from .call_log import CallLog
 
 _new = object.__new__
 _ROWS = (FLOAT_ROW, INT_ROW)
@@ -59,15 +63,15 @@ class Frame(TripNodes):
     the first trip, where a template is met again; `bound` tells that they are.
     """
 
-    def __init__(self, log: FrameLog, template: LoopTemplate) -> None:
+    def __init__(self, log: CallLog, template: LoopTemplate) -> None:
         self.log, self.template = log, template
         self.trace = log.trace
         self.items = template.items
         self.at, self.trips, self.count = 0, 0, 0
         self.path = 0  # of the trip under way, as far as is known
         self.taken: list[int] = []  # the paths of the trips before
-        self.slots: list[Any] = [None] * template.size
-        self.rows: list[list[Any]] = [[] for _ in template.row_kinds]
+        self.slots = [None] * template.size
+        self.rows = [[] for _ in template.row_kinds]
         self.inits: list[TracedArray] = []
         self.resumed: list[TracedArray] = []  # the carries behind the trips of the log
         self.begun: dict[int, int] = {}
@@ -153,7 +157,7 @@ class Frame(TripNodes):
 
     # ----------------------------------------------------------------------------------- calls
 
-    def take(self, fn: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def take(self, fn: object, args: Args, named: Named) -> object:
         """The result of a call that is the next one of the template; MISMATCH if it is another."""
         at = self.at
         item = self.items[at]
@@ -214,7 +218,7 @@ class Frame(TripNodes):
         self.advance()
         return handle
 
-    def _fits(self, item: Item, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    def _fits(self, item: Item, args: Args, named: Named) -> bool:
         """Whether the arguments agree with an item; enters what varies in the rows."""
         handles: list[TracedArray] = []
         values: list[object] = []
@@ -225,7 +229,7 @@ class Frame(TripNodes):
             return False
         return self.enters(item, handles, values)
 
-    def enters(self, item: Item, handles: Sequence[TracedArray], values: Sequence[Any]) -> bool:
+    def enters(self, item: Item, handles: Sequence[TracedArray], values: Sequence[object]) -> bool:
         """Whether handles and values agree with an item; enters what varies in the rows."""
         if not self.handles_fit(item, handles) or not self.values_fit(item, values):
             return False
@@ -250,15 +254,15 @@ class Frame(TripNodes):
                 return False
         return True
 
-    def values_fit(self, item: Item, values: Sequence[Any]) -> bool:
+    def values_fit(self, item: Item, values: Sequence[object]) -> bool:
         """Whether values agree with an item; values that vary go into the rows."""
-        start: Any = None
+        start: object = None
         for k, (value, entry) in enumerate(zip(values, item.values, strict=True)):
             if isinstance(entry, Varying):
                 if not may_vary(value, self.template.examples[entry.row]) or not is_storable(value):
                     return False
             elif isinstance(entry, Shifted):
-                if value.__class__ is not int or value - entry.by != start:
+                if type(value) is not int or value - entry.by != start:
                     return False
             elif not same(value, entry.value):
                 if may_vary(value, entry.value):
@@ -272,7 +276,7 @@ class Frame(TripNodes):
                 self.rows[entry.row].append(value)
         return True
 
-    def _accept(self, item: Item, args: tuple[Any, ...], named: dict[str, Any]) -> object:
+    def _accept(self, item: Item, args: Args, named: Named) -> object:
         """The result of a call that fits: handles without nodes."""
         call = item.call
         for slot, origin, view in zip(item.outs, call.origins, item.views, strict=True):

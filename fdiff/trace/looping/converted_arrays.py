@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
@@ -14,9 +14,12 @@ from .checked_trips import MISMATCH, Frame
 from .logged_calls import LoggedCall, content, note_result, taken_apart
 from .periods import loop_of, user_place
 
+if TYPE_CHECKING:
+    from .call_log import CallLog
+
 
 def converted(
-    log: Any, array: LocalArray, convert: Callable[[LocalArray], TracedArray]
+    log: CallLog, array: LocalArray, convert: Callable[[LocalArray], TracedArray]
 ) -> TracedArray:
     """A local array that becomes a traced one, which is a call: of the content of its memory.
 
@@ -35,17 +38,16 @@ def converted(
     memory, family = parts
     root = _content(log, np.array(memory))
     for part, key in family:
-        view: Any = root[key] if key else root
-        stand_for(part, view)
+        stand_for(part, root[key] if key else root)
     blank(memory)
     return array.handle
 
 
-def _content(log: Any, array: np.ndarray) -> TracedArray:
+def _content(log: CallLog, array: np.ndarray) -> TracedArray:
     """A traced array of this content; a call of its own."""
     if log.frame is not None:
 
-        def take(frame: Frame) -> Any:
+        def take(frame: Frame) -> object:
             return frame.take_content(array)
 
         try:
@@ -56,8 +58,8 @@ def _content(log: Any, array: np.ndarray) -> TracedArray:
         if out is MISMATCH:
             out = log.turn_to(take)
         if out is not MISMATCH:
-            handle: TracedArray = out
-            return handle
+            assert isinstance(out, TracedArray)
+            return out
     handle = log.run(content, (array,), {})
     if not log.awake:
         return handle
@@ -72,7 +74,7 @@ def _content(log: Any, array: np.ndarray) -> TracedArray:
     return handle
 
 
-def _note_view(log: Any) -> None:
+def _note_view(log: CallLog) -> None:
     """Note why the loop around is not rolled."""
     if log.awake and stack.traces[-1] is log.trace:
         call = LoggedCall()

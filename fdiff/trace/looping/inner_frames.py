@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..array_links import ViewLink
 from .late_handles import LateView
-from .nested_loops import contents, key_of
+from .nested_loops import LoggedLoop, contents, key_of
 from .periods import Fixed, Item, Varying
 
+if TYPE_CHECKING:
+    from .call_log import CallLog
+    from .checked_trips import Frame
 
-def chain(frame: Any) -> list[Any]:
+
+def chain(frame: Frame | None) -> list[Frame]:
     """A frame, the one around it, and so on."""
-    frames = []
+    frames: list[Frame] = []
     while frame is not None:
         frames.append(frame)
         frame = frame.parent
     return frames
 
 
-def begin(parent: Any, item: Item) -> Any:
+def begin(parent: Frame, item: Item) -> Frame | None:
     """The frame of an inner loop that is due; None if it cannot be entered."""
     template = item.inner
     assert template is not None
     child = parent.log.framed(template)
     trips = item.values[0]
     child.parent, child.item, child.number = parent, item, parent.trips
-    loop: Any = item.call
-    child.first = loop.first
-    child.limit = trips.value if isinstance(trips, Fixed) else None
+    assert isinstance(item.call, LoggedLoop)
+    child.first = item.call.first
+    limit = trips.value if isinstance(trips, Fixed) else None
+    child.limit = limit if isinstance(limit, int) else None
     carries = [*template.carries.values()]
     for source, slot in zip(item.slots, [*carries, *range(len(template.invariants))], strict=False):
         handle = None if isinstance(source, Varying) else parent.slots[source]
@@ -46,7 +51,7 @@ def begin(parent: Any, item: Item) -> Any:
     return None
 
 
-def accept(parent: Any, child: Any) -> bool:
+def accept(parent: Frame, child: Frame) -> bool:
     """Whether a loop that was run is what a frame has next; if so, it goes on."""
     item = parent.items[parent.at]
     if item.inner is not child.template:
@@ -54,8 +59,8 @@ def accept(parent: Any, child: Any) -> bool:
     child.release()
     if not child.trips and not child.bound:
         first = len(child.template.invariants)
-        child.inits = child.slots[first : child.template.first_made]
-        if any(h is None for h in child.inits):
+        child.inits = inits = child.slots[first : child.template.first_made]
+        if any(h is None for h in inits):
             return False
     handles, values, hows = contents(child, item.call.result[1])
     if hows != item.call.result[1] or len(handles) != len(item.slots):
@@ -84,18 +89,20 @@ def accept(parent: Any, child: Any) -> bool:
     return True
 
 
-def end(child: Any) -> None:
+def end(child: Frame) -> None:
     """End an inner loop whose trips have all been run."""
+    assert child.parent is not None
     if not accept(child.parent, child):
         child.log.leave(child)
 
 
-def turn(log: Any, take: Callable[[Any], object], mismatch: object) -> object:
+def turn(log: CallLog, take: Callable[[Frame], object], mismatch: object) -> object:
     """The result of a call that begins or follows an inner loop; `mismatch` for other calls.
 
     `take` compares it with what is due in a frame.
     """
     frame = log.frame
+    assert frame is not None
     for _ in range(2 * frame.template.size):
         item = frame.items[frame.at]
         if item.inner is not None:
@@ -107,6 +114,7 @@ def turn(log: Any, take: Callable[[Any], object], mismatch: object) -> object:
             return mismatch
         else:
             frame = log.frame
+            assert frame is not None
         out = take(frame)
         if out is not mismatch:
             return out
@@ -115,7 +123,7 @@ def turn(log: Any, take: Callable[[Any], object], mismatch: object) -> object:
     return mismatch
 
 
-def _leave_to_parent(log: Any, frame: Any) -> bool:
+def _leave_to_parent(log: CallLog, frame: Frame) -> bool:
     """Whether the loop around goes on, or one begins whose first item is the loop that was run.
 
     That loop was its last item, too, if no frame is left.

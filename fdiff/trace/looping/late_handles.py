@@ -8,11 +8,22 @@ method: docs/decisions/plain-loops.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ...arraytype import ArrayType
+from ...primitive import Primitive
+from ...tape import Params
 from ..array_links import LateLink, ViewLink
 from ..recorder import Handle, Link, Recorder
 from ..traced_array import TracedArray
+from .logged_calls import Arguments
+
+if TYPE_CHECKING:
+    from .checked_trips import Frame
+    from .periods import Item
+
+# A view: its primitive and parameters, whether it is fixed, the key that gives it, and its kind.
+View = tuple[Primitive, Params, bool, tuple[int | slice, ...], tuple[ArrayType, bool, bool]]
 
 
 class Trip(LateLink):
@@ -20,12 +31,13 @@ class Trip(LateLink):
 
     __slots__ = ("frame", "number")
 
-    def __init__(self, frame: Any, number: int) -> None:
+    def __init__(self, frame: Frame, number: int) -> None:
         self.frame, self.number = frame, number
 
     def settle(self, handle: Handle) -> None:
         self.frame.log.leave(self.frame)
         if handle.link is self:
+            assert isinstance(handle, TracedArray)
             self.frame.settle(handle, self.number)
 
 
@@ -34,19 +46,18 @@ class LateView(LateLink):
 
     __slots__ = ("given", "item", "trip")
 
-    def __init__(
-        self, trip: Trip, item: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]]
-    ) -> None:
+    def __init__(self, trip: Trip, item: Item, arguments: Arguments) -> None:
         self.trip, self.item, self.given = trip, item, arguments
 
     @property
-    def frame(self) -> Any:
+    def frame(self) -> Frame:
         return self.trip.frame
 
     def settle(self, handle: Handle) -> None:
         frame = self.trip.frame
         frame.log.leave(frame)
         if handle.link is self:
+            assert isinstance(handle, TracedArray)
             frame.take_again(handle, self.item, self.given)
 
 
@@ -55,7 +66,7 @@ class StoredInto(LateLink):
 
     __slots__ = ("frame", "link")
 
-    def __init__(self, frame: Any, link: Link | None) -> None:
+    def __init__(self, frame: Frame, link: Link | None) -> None:
         self.frame, self.link = frame, link
 
     def settle(self, handle: Handle) -> None:
@@ -64,7 +75,7 @@ class StoredInto(LateLink):
             handle.link = self.link
 
 
-def views_to(handle: TracedArray) -> tuple[TracedArray, list[tuple[Any, ...]]] | None:
+def views_to(handle: TracedArray) -> tuple[TracedArray, list[View]] | None:
     """The base of a handle and its views, the last one first; asks for no node.
 
     None where NumPy may have copied instead.
@@ -79,9 +90,7 @@ def views_to(handle: TracedArray) -> tuple[TracedArray, list[tuple[Any, ...]]] |
     return handle, views
 
 
-def viewed_again(
-    trace: Recorder, handle: TracedArray, views: Sequence[tuple[Any, ...]]
-) -> TracedArray:
+def viewed_again(trace: Recorder, handle: TracedArray, views: Sequence[View]) -> TracedArray:
     """The same views of another handle."""
     for primitive, params, fixed, part, kind in reversed(views):
         node = trace.add(primitive, (handle.id,), params)

@@ -15,6 +15,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...hooks import Args, Named
 from ..array_links import ViewLink, is_copy, root_of
 from ..local_arrays import LocalArray, TracedLocalArray
 from ..masked_parts import MaskedPart, kind_of
@@ -23,8 +24,9 @@ from ..shared_memory import constant
 from ..traced_array import TracedArray
 
 HANDLE, LOCAL = 0, 1  # in a structure: a traced array, a local array that became traced
+Arguments = tuple[Args, Named]  # by position, and by name
 MOST_BYTES = 1 << 20  # of an array that is compared at each call
-_ARRAYS = (np.ndarray, LocalArray)
+
 _NUMBERS = (int, float)
 _FIXED = (
     bool, complex, str, bytes, type(None), type(...), type(NotImplemented), type, np.dtype,
@@ -59,14 +61,17 @@ def structure(x: object, handles: list[TracedArray], values: list[object]) -> St
 
 def _value(x: object) -> object:
     """A value that can be compared later: of an array, which may be changed, a copy."""
-    if x.__class__ in _ARRAYS:
-        array: Any = x
-        if array.dtype.kind not in "biufc" or array.nbytes > MOST_BYTES:
-            raise IncomparableError
-        return np.array(array).view(np.ndarray)
+    if type(x) is np.ndarray or type(x) is LocalArray:
+        return _copy_of(x)
     if not isinstance(x, (*_FIXED, np.generic)) and type(x) is not type(np.sum):
         raise IncomparableError
     return x
+
+
+def _copy_of(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "biufc" or array.nbytes > MOST_BYTES:
+        raise IncomparableError
+    return np.array(array).view(np.ndarray)
 
 
 def rebuilt(shape: Structure, handles: Iterator[object], values: Iterator[object]) -> Any:
@@ -80,33 +85,33 @@ def rebuilt(shape: Structure, handles: Iterator[object], values: Iterator[object
     return slice(*items) if kind is slice else kind(items)
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: object, b: object) -> bool:
     """Whether two values are of one class, and have the same bits; arrays in the same order."""
     if a.__class__ is not b.__class__:
         return False
     if isinstance(a, (np.ndarray, np.generic)):
-        return may_vary(a, b) and a.tobytes() == b.tobytes()
+        return may_vary(a, b) and a.tobytes() == np.asarray(b).tobytes()
     if isinstance(a, (float, complex)):
         return np.array(a).tobytes() == np.array(b).tobytes()  # also signs of NaN
     return a is b or bool(a == b)
 
 
-def may_vary(a: Any, b: Any) -> bool:
+def may_vary(a: object, b: object) -> bool:
     """Whether a value may differ from trip to trip: numbers, and arrays of one type."""
     kind = a.__class__
     if kind is not b.__class__:
         return False
     if isinstance(a, (np.ndarray, np.generic)):
-        alike = np.shape(a) == np.shape(b) and np.asarray(a).dtype == np.asarray(b).dtype
-        return alike and (
-            np.ndim(a) < 2 or memory_layout(np.asarray(a)) == memory_layout(np.asarray(b))
-        )
+        x, y = np.asarray(a), np.asarray(b)
+        alike = x.shape == y.shape and x.dtype == y.dtype
+        return alike and (x.ndim < 2 or memory_layout(x) == memory_layout(y))
     return kind in _NUMBERS
 
 
-def row_type(value: Any) -> ArrayType:
+def row_type(value: object) -> ArrayType:
     """The type of a row's entry that holds a value."""
-    return ArrayType(np.shape(value), np.asarray(value).dtype.newbyteorder("="))
+    array = np.asarray(value)
+    return ArrayType(array.shape, array.dtype.newbyteorder("="))
 
 
 class LocalResult:
@@ -115,7 +120,7 @@ class LocalResult:
     __slots__ = ("array",)
 
     def __init__(self, array: LocalArray) -> None:
-        self.array: Any = _value(array)
+        self.array = _copy_of(array)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LocalResult) and same(self.array, other.array)
@@ -123,8 +128,7 @@ class LocalResult:
     __hash__ = None  # type: ignore[assignment] - it is only compared
 
     def again(self) -> LocalArray:
-        array: LocalArray = self.array.copy(order="K").view(LocalArray)
-        return array
+        return self.array.copy(order="K").view(LocalArray)
 
 
 class LoggedCall:
@@ -181,9 +185,7 @@ class LoggedCall:
         return self.outs
 
 
-def note_result(
-    call: LoggedCall, out: object, args: tuple[object, ...], named: Mapping[str, object]
-) -> None:
+def note_result(call: LoggedCall, out: object, args: Args, named: Mapping[str, object]) -> None:
     """Enter in a call what it gave; IncomparableError where that cannot be compared."""
     call.outs, values = [], []
     where = place_of(out, args, named) if isinstance(out, (TracedArray, np.ndarray)) else ()
@@ -213,7 +215,7 @@ def references(call: LoggedCall) -> list[int]:
     return [*map(sys.getrefcount, call.outs)]
 
 
-def leaves(shape: Structure) -> list[Any]:
+def leaves(shape: Structure) -> list[object]:
     """The leaves of a structure."""
     if shape.__class__ is not tuple:
         return [shape]
@@ -255,7 +257,16 @@ def written(writes: Sequence[TracedArray], handles: Sequence[TracedArray]) -> li
     return [w for w in {id(w): w for w in writes}.values() if id(w) in ids]
 
 
-def content(x: Any) -> TracedArray:
+def memory_of(call: LoggedCall, slot_of: Mapping[int, object]) -> object:
+    """The slots of arrays that a call stores into, and the slots of the bases of its outs."""
+    bases = [
+        next((slot_of[id(b)] for b in call_bases if id(b) in slot_of), -1)
+        for call_bases in call.bases
+    ]
+    return [slot_of.get(id(w), -1) for w in call.writes], bases, [bool(b) for b in call.bases]
+
+
+def content(x: TracedArray | np.ndarray) -> TracedArray:
     """A new traced array of the content of an array, or of a traced one."""
     return TracedArray(x.home, x.id, x.type) if isinstance(x, TracedArray) else constant(x)
 
@@ -283,7 +294,7 @@ def taken_apart(
     return (positional, (*named,), *parts)
 
 
-def place_of(out: object, args: tuple[object, ...], named: Mapping[str, object]) -> tuple[Any, ...]:
+def place_of(out: object, args: Args, named: Mapping[str, object]) -> tuple[int | str, ...]:
     """Where a result stands among the arguments; () if it is none of them."""
     for k, a in enumerate(args):
         if out is a:
@@ -298,14 +309,14 @@ def place_of(out: object, args: tuple[object, ...], named: Mapping[str, object])
     return ()
 
 
-def at_place(place: tuple[Any, ...], args: tuple[object, ...], named: Mapping[str, Any]) -> object:
+def at_place(place: tuple[Any, ...], args: Args, named: Mapping[str, Any]) -> object:
     """The argument at a place."""
     if isinstance(place[0], int):
         return args[place[0]]
     return named[place[0]] if len(place) == 1 else named[place[0]][place[1]]
 
 
-def calls_back(args: tuple[object, ...], named: Mapping[str, object]) -> bool:
+def calls_back(args: Args, named: Mapping[str, object]) -> bool:
     """Whether a function that may be called is among the arguments."""
     harmless = (type, np.ufunc, np.ndarray)
     return any(callable(a) and not isinstance(a, harmless) for a in (*args, *named.values()))

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..traced_array import TracedArray
 from .checked_trips import Frame
-from .logged_calls import LoggedCall, bases_of
+from .logged_calls import LoggedCall, bases_of, memory_of
 from .loop_template import LoopTemplate, UnrolledError
 from .nested_loops import LoggedLoop, loop_call
 from .periods import Item
-from .replay import memory
 from .trip_counts import trip_of
+
+if TYPE_CHECKING:
+    from .call_log import CallLog
 
 Carry = tuple[int, int, int]  # the lag, the call and which of its outs
 
 # ------------------------------------------------------------------------- from the log to a frame
 
 
-def behind(log: Any, template: LoopTemplate, first: int, trips: int) -> Frame:
+def behind(log: CallLog, template: LoopTemplate, first: int, trips: int) -> Frame:
     """A frame that goes on behind the last trip in the log; UnrolledError where that cannot be.
 
     The last one of some equal `trips` in the log begins with the call that has number `first`. They
@@ -72,7 +74,7 @@ def _takes(frame: Frame, calls: Sequence[LoggedCall], carried: Mapping[Carry, Tr
                 if origin < 0:
                     frame.slots[slot] = h
                     own[id(h)] = slot
-            if memory(call, own) != memory(item.call, path.slot_of):
+            if memory_of(call, own) != memory_of(item.call, path.slot_of):
                 return False
         frame.end_logged_trip()
     return all(h is carried[key] for h, key in zip(frame.resumed, template.carries, strict=True))
@@ -96,7 +98,7 @@ def _note_nodes(frame: Frame, calls: Sequence[LoggedCall]) -> bool:
 # ------------------------------------------------------------------------- from a frame to the log
 
 
-def log_again(log: Any, frames: Sequence[Any]) -> None:
+def log_again(log: CallLog, frames: Sequence[Frame]) -> None:
     """Log the trips of frames, the innermost first, and the items of those that were cut short."""
     # Where it is asleep, what comes next is not logged either; loops that ask are no items.
     if not log.awake or any(frame.values is not None for frame in frames):
@@ -123,7 +125,7 @@ def log_again(log: Any, frames: Sequence[Any]) -> None:
         log.pending = False
 
 
-def _call(frame: Any, item: Item) -> LoggedCall:
+def _call(frame: Frame, item: Item) -> LoggedCall:
     """An item of a trip that was cut short, as a call."""
     call, old = LoggedCall(), item.call
     call.handles, call.values = frame.given(item)
@@ -141,7 +143,7 @@ def _call(frame: Any, item: Item) -> LoggedCall:
     return call
 
 
-def _register_unrolled(log: Any, call: LoggedLoop) -> None:
+def _register_unrolled(log: CallLog, call: LoggedLoop) -> None:
     """Let what the trips of a loop made be known, where they were unrolled."""
     frame = call.frame
     if frame.outs:

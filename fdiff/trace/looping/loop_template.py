@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import fdiff.intact_numpy as np
 
 from ...tape import Tape
 from ..array_links import CapturedLink, outside, root_of
 from ..masked_parts import MaskedPart, MaskedType
 from ..traced_array import TracedArray
 from .call_gates import entries
-from .late_handles import views_to
+from .late_handles import View, views_to
 from .logged_calls import HANDLE, LoggedCall, row_type, starts_of_windows
+from .nested_loops import LoggedLoop
 from .periods import (
     INVARIANT,
     MADE,
@@ -29,10 +32,14 @@ from .periods import (
     Period,
     Reference,
     Shifted,
+    Slots,
     Varying,
     is_nested,
 )
 from .trip_checks import LASTING, layout_of, quick_checks
+
+if TYPE_CHECKING:
+    from .trip_values import AskedPlan
 
 _NONE = "new", NoneType, (None,)  # the result of a call that gives None
 _MASKED = "entries picked by a mask of a traced array live on in later iterations"
@@ -105,20 +112,20 @@ class LoopTemplate:
         self.checked = 0  # calls, in all trips so far
         self.invariants: list[TracedArray] = []
         self.row_kinds: list[Kind] = []
-        self.examples: list[Any] = []  # what the rows held: numbers, arrays, handles
+        self.examples: list[object] = []  # what the rows held: numbers, arrays, handles
         self._places: dict[int, int] = {}
-        self.made: list[Any] = []  # of each call, by number of an out: the slot
+        self.made: list[Slots] = []  # of each call
         self.kinds: list[Kind] = []  # by slot
         self.paths: list[Path] = []
         self.body: Tape | None = None
-        self.plan: Any = None  # of its questions: an `AskedPlan`
+        self.plan: AskedPlan | None = None  # of its questions
         self.outputs: dict[int, int] = {}  # by slot of an out: the output of the body
         # By slot of an out that later trips store into: the carries that it is until then, by lag;
         # and the output of the body that is the last of them behind a trip.
         self.stored_later: dict[int, list[int]] = {}
         self.finals: dict[int, int] = {}
         # By slot of an invariant that is a view of what is stored into: the slot of that, and how.
-        self.views: dict[int, tuple[int, Any]] = {}
+        self.views: dict[int, tuple[int, list[View]]] = {}
         self._carried: dict[int, tuple[int, int, int]] = {}  # by id of a handle: the carry
         self.stacks: dict[tuple[int, int], int] = {}  # likewise, of outputs of an inner loop
         self.bodies: list[Tape | None] = []  # of the inner loops, as they are in the body
@@ -135,8 +142,8 @@ class LoopTemplate:
         for item in self.inner:
             item.child = self.size
             self.size += 1
-        loops: list[Any] = [item.call for item in self.inner]
-        self.lengths: list[int] = [loop.trips for loop in loops]  # of rows: the most trips
+        loops = [item.call for item in self.inner if isinstance(item.call, LoggedLoop)]
+        self.lengths = [loop.trips for loop in loops]  # of rows: the most trips
         for path in self.paths:
             path.slot_of |= {h: k for h, k in self._places.items() if h not in path.slot_of}
         self.mutated = self._stored_into()
@@ -230,8 +237,9 @@ class LoopTemplate:
             raise UnrolledError("a call is made of one array after the other")
         return self._row(handle, (handle.type, handle.scalar, handle.weak))
 
-    def _row(self, example: Any, kind: Kind) -> Varying:
-        if kind[0].ndim > 1 and layout_of(example):
+    def _row(self, example: object, kind: Kind) -> Varying:
+        array = example if isinstance(example, (TracedArray, np.ndarray)) else None
+        if kind[0].ndim > 1 and array is not None and layout_of(array):
             raise UnrolledError("arrays that differ from trip to trip are not in C order")
         self.row_kinds.append(kind)
         self.examples.append(example)
@@ -271,9 +279,9 @@ class LoopTemplate:
             item.kind = self.kinds[item.single]
         return item
 
-    def _values(self, call: LoggedCall, varying: Sequence[bool]) -> list[Any]:
+    def _values(self, call: LoggedCall, varying: Sequence[bool]) -> list[Fixed | Varying | Shifted]:
         """Where the values of a call come from."""
-        values: list[Any] = []
+        values: list[Fixed | Varying | Shifted] = []
         starts = starts_of_windows(call.shape[0]) if call.fn in entries else {}
         for j, (value, varies) in enumerate(zip(call.values, varying, strict=True)):
             start = values[starts[j]] if j in starts else None
@@ -287,6 +295,7 @@ class LoopTemplate:
         """Set up an inner loop as an item, with the outs of its last and of earlier trips."""
         item.inner, item.quick, item.gives, item.keeps = item.fn, None, None, False
         width, slots = len(item.call.outs), self.made[k]
+        assert isinstance(slots, dict)
         item.outs = [*slots.values()]
         more = [(n - width, slot) for n, slot in slots.items() if n >= width]
         item.more = [(n // width, n % width, slot) for n, slot in more]
@@ -346,7 +355,7 @@ def _kind(call: LoggedCall, out: int) -> Kind:
     return call.types[out] if kind is None else kind  # a call may give one of its arguments
 
 
-def _number_kind(value: Any) -> Kind:
+def _number_kind(value: object) -> Kind:
     """The kind of the traced value that stands for a number or an array in the body."""
     type_ = row_type(value)
     return type_, not type_.shape and not hasattr(value, "flags"), value.__class__ is float

@@ -11,16 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
+from ...arraytype import ArrayType
 from ...primitive import FUNCTIONS, PRIMITIVES
 from ..array_links import in_memory_order
 from ..derived_lines import PlainLoopLine
 from ..recorder import Recorder
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, same
+
+if TYPE_CHECKING:
+    from .checked_trips import Frame
+    from .loop_template import LoopTemplate
 
 COUNT, EQUAL, TABLE = range(3)  # how a row is told: start and step; the only entry; all entries
 
@@ -34,7 +39,7 @@ class LoggedLoop(LoggedCall):
 
     __slots__ = "frame", "inside", "registered", "size", "trips", "width"
 
-    frame: Any
+    frame: Frame
     inside: int
     size: int
     registered: list[TracedArray]
@@ -44,10 +49,9 @@ class LoggedLoop(LoggedCall):
     @property
     def first(self) -> int | None:
         """The number of the user's iteration that is its first trip, if it is known."""
-        first: int | None = self.frame.first
-        return first
+        return self.frame.first
 
-    def kind(self, out: int) -> Any:
+    def kind(self, out: int) -> tuple[ArrayType, bool, bool] | None:
         return self.types[out % self.width] if 0 <= out < self.width * (1 + self.trips) else None
 
     def out(self, out: int) -> TracedArray | None:
@@ -60,8 +64,7 @@ class LoggedLoop(LoggedCall):
         if not 0 <= trip < len(frame.history):
             return None
         slot = frame.template.out_slots[out]
-        handle: TracedArray = frame.history[trip][slot - frame.template.first_made]
-        return handle
+        return frame.history[trip][slot - frame.template.first_made]
 
     def number_of(self, slot: int, trip: int) -> int:
         """The number of the out that was made in a trip; -1 for a view."""
@@ -75,7 +78,7 @@ class LoggedLoop(LoggedCall):
         return [*self.outs, *self.registered]
 
 
-def loop_call(frame: Any) -> LoggedLoop:
+def loop_call(frame: Frame) -> LoggedLoop:
     """The call that the trips of a frame were."""
     template = frame.template
     first = template.items[0].call
@@ -97,7 +100,7 @@ def loop_call(frame: Any) -> LoggedLoop:
     return call
 
 
-def _last(frame: Any, slot: int) -> Any:
+def _last(frame: Frame, slot: int) -> Any:
     """The value of a slot after the last whole trip; None where a trip cut short changed it."""
     first_out = min([slot for item in frame.items[frame.at :] for slot in item.outs], default=slot)
     if not frame.at or slot >= first_out:
@@ -106,15 +109,15 @@ def _last(frame: Any, slot: int) -> Any:
     return None if last is None else frame.slots[len(frame.template.invariants) + last]
 
 
-def key_of(template: Any) -> object:
+def key_of(template: LoopTemplate) -> object:
     """The key of a loop in the log."""
     return (template,)
 
 
-def contents(frame: Any, hows: Sequence[int]) -> tuple[list[Any], list[Any], list[int]]:
+def contents(frame: Frame, hows: Sequence[int]) -> tuple[list[Any], list[object], list[int]]:
     """The handles of a loop that was run (None if unbound), its other values, its rows' kinds."""
     handles = [*frame.inits, *frame.slots[: len(frame.template.invariants)]]
-    values: list[Any] = [frame.trips]
+    values: list[object] = [frame.trips]
     told: list[int] = []
     for k, entries in enumerate(frame.rows):
         row = entries[: frame.trips]
@@ -128,7 +131,7 @@ def contents(frame: Any, hows: Sequence[int]) -> tuple[list[Any], list[Any], lis
     return handles, values, told
 
 
-def _told(row: Sequence[Any], how: int | None, type_: Any) -> tuple[int, list[Any]]:
+def _told(row: Sequence[Any], how: int | None, type_: ArrayType) -> tuple[int, list[object]]:
     """How a row is told, as before if it can be, and the values that tell it."""
     if how in (None, COUNT) and all(entry.__class__ is int for entry in row):
         step = row[1] - row[0] if len(row) > 1 else 0
@@ -140,10 +143,14 @@ def _told(row: Sequence[Any], how: int | None, type_: Any) -> tuple[int, list[An
 
 
 def rows_of(
-    template: Any, hows: Sequence[int], handles: Sequence[Any], values: Sequence[Any], length: int
-) -> list[Any]:
+    template: LoopTemplate,
+    hows: Sequence[int],
+    handles: Sequence[TracedArray],
+    values: Sequence[Any],
+    length: int,
+) -> list[object]:
     """The rows of a loop from the handles and values that tell them."""
-    rows: list[Any] = []
+    rows: list[object] = []
     handles, values, hows = [*handles], [*values], [*hows]
     for example, (type_, *_) in zip(template.examples, template.row_kinds, strict=True):
         if isinstance(example, TracedArray):
@@ -153,7 +160,7 @@ def rows_of(
         how = hows.pop(0)
         entry = values.pop(0)
         if how == COUNT:
-            row: Any = entry + values.pop(0) * np.arange(length)
+            row: object = entry + values.pop(0) * np.arange(length)
         elif how == EQUAL and isinstance(entry, TracedArray):
             row = FUNCTIONS[np.broadcast_to](entry, (length, *type_.shape))
         elif how == EQUAL:
@@ -166,10 +173,10 @@ def rows_of(
 
 def loop_node(
     trace: Recorder,
-    template: Any,
-    handles: Sequence[Any],
-    rows: Sequence[Any],
-    trips: Any,
+    template: LoopTemplate,
+    handles: Sequence[TracedArray],
+    rows: Sequence[object],
+    trips: TracedArray | int,
     length: int,
     first: int | None,
     begun: Mapping[int, int] = MappingProxyType({}),

@@ -25,13 +25,15 @@ def joined(bodies: Sequence[Tape]) -> Tape:
 
 def check_prefixes(template: LoopTemplate) -> None:
     """Refuse paths that compute what they do alike in different ways: one may turn into another."""
+    plan = template.plan
+    assert plan is not None
     for a, first in enumerate(template.paths):
         for b, second in enumerate(template.paths[:a]):
             count = sum(
                 isinstance(item.fn, Question) for item in first.items[: _alike(first, second) + 1]
             )
-            segments = [template.plan.segments[n][:count] for n in (a, b)]
-            asked = [template.plan.asked[n][:count] for n in (a, b)]
+            segments = [plan.segments[n][:count] for n in (a, b)]
+            asked = [plan.asked[n][:count] for n in (a, b)]
             nodes = [[(i, [step[1:] for step in steps]) for i, steps in s] for s in segments]
             if asked[0] != asked[1] or nodes[0] != nodes[1]:
                 raise UnrolledError("its iterations compute the same in several ways")

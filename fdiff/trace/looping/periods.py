@@ -6,7 +6,7 @@ import dis
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...arraytype import ArrayType
 from ...bounded_cache import keep
@@ -16,6 +16,9 @@ from ..masked_parts import MaskedPart
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, may_vary, same
 
+if TYPE_CHECKING:
+    from .loop_template import LoopTemplate
+
 PERIODS = 2  # equal to the one before, before checking begins
 EARLIER = 2  # periods before these two, whose values may tell that one varies
 INDEPENDENT = 5  # times as many calls has a loop that is a node where no trip waits for another
@@ -23,11 +26,14 @@ INNER = 12  # trips from which a loop inside another is rolled by itself
 _MOST = 1 << 10  # codes whose loops are remembered
 
 INVARIANT, MADE, ROW = 0, 1, 2
+Slots = Sequence[int] | Mapping[int, int]  # by number of an out: the slot for what a call makes
 Place = tuple[tuple[CodeType, int], ...]
 # (INVARIANT, handle): the very same one; (MADE, lag, k, out): what call `k` made so many periods
 # before; (ROW, handle): another one of the same type each time.
 Reference = tuple[Any, ...]
 Kind = tuple[ArrayType, bool, bool]  # type, scalar, weak
+# How an argument is compared (`trip_checks.py`): the way, with what, and its class or bound.
+QuickCheck = tuple[int, Any, Any]
 
 
 class Period(NamedTuple):
@@ -40,7 +46,7 @@ class Period(NamedTuple):
 class Fixed(NamedTuple):
     """A value that is the same in each trip."""
 
-    value: Any
+    value: object
 
 
 class Varying(NamedTuple):
@@ -76,20 +82,20 @@ class Item:
     call: LoggedCall
     slots: list[int | Varying]
     values: list[Fixed | Varying | Shifted]
-    made: Any  # by number of an out: the slot for what it makes
-    inner: Any  # the `LoopTemplate` of a loop; None for a call
+    made: Slots
+    inner: LoopTemplate | None  # of a loop
     child: int
     more: list[tuple[int, int, int]]
     origins: list[int]
     outs: list[int]  # the slots of its outs; for an out that is an argument, the argument's slot
     views: list[bool]
     varies: bool
-    fixed: list[Any] | None
+    fixed: list[object] | None
     single: int
     gives: int | None
     keeps: bool
     kind: Kind
-    quick: list[tuple[int, Any, Any]] | None
+    quick: list[QuickCheck] | None
 
 
 def period_of(
@@ -137,7 +143,7 @@ def periods_before(
     return [[calls[at + k] for k in range(p)] for at in starts]
 
 
-def _varies(earlier: Any, value: Any) -> bool:
+def _varies(earlier: object, value: object) -> bool:
     return may_vary(earlier, value) and not same(earlier, value)
 
 

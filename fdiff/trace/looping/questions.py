@@ -8,15 +8,13 @@ loop. Our own: docs/decisions/plain-loops-that-branch.md.
 
 from __future__ import annotations
 
-from typing import Any
-
 import fdiff.intact_numpy as np
 
 from ...arraytype import INT
 from ...primitive import PRIMITIVES
 from ..asked_values import asked
 from ..branching.guard_nodes import truth
-from ..recorder import Recorder
+from ..recorder import NumberClass, Recorder
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, same, taken_apart
 
@@ -26,7 +24,7 @@ class Question:
 
     __slots__ = ("__name__", "kind")
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: NumberClass) -> None:
         self.kind, self.__name__ = kind, f"{kind.__name__}()"
 
     def __call__(self, handle: TracedArray, answer: object = None) -> object:
@@ -39,7 +37,7 @@ class Question:
             )
         return value
 
-    def answer(self, value: Any) -> Any:
+    def answer(self, value: object) -> complex | None:
         """The answer that Python gets for a value; None where the trace has to decide."""
         number = np.asarray(value).item()
         if self.kind is int and not abs(number) < 2**63:
@@ -62,7 +60,7 @@ class Question:
 QUESTIONS = {kind: Question(kind) for kind in (bool, int, float, complex)}
 
 
-def question_of(handle: TracedArray, kind: Any) -> LoggedCall:
+def question_of(handle: TracedArray, kind: NumberClass) -> LoggedCall:
     """A question as a call, not yet answered."""
     call = LoggedCall()
     call.fn, call.handles, call.values = QUESTIONS[kind], [handle], []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import NoReturn
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType
 from ...errors import FdiffError
 from ...foreign_errors import not_foreign
+from ...hooks import Args, Function, Named
 from ...primitive import PRIMITIVES
 from ..array_links import root_of
 from ..masked_parts import MaskedType, link_of
@@ -19,9 +20,16 @@ from ..ordinary_trace import Trace
 from ..recorder import Loops, Recorder
 from ..traced_array import TracedArray, handle
 from .late_handles import viewed_again
-from .logged_calls import IncomparableError, LoggedCall, arguments_of, note_result, written
+from .logged_calls import (
+    IncomparableError,
+    LoggedCall,
+    arguments_of,
+    memory_of,
+    note_result,
+    written,
+)
 from .loop_template import LoopTemplate, Path, UnrolledError
-from .nested_loops import loop_node, rows_of
+from .nested_loops import LoggedLoop, loop_node, rows_of
 from .path_bodies import check_prefixes, joined
 from .periods import Fixed, Item, Kind, Shifted, Varying
 from .questions import Question
@@ -45,7 +53,7 @@ class Watch:
     def is_idle(self) -> bool:
         return True
 
-    def question(self, kind: Any, handle: TracedArray) -> Any:
+    def question(self, kind: object, handle: TracedArray) -> NoReturn:
         raise UnrolledError("a value is looked at")
 
     def listens(self) -> bool:
@@ -69,10 +77,10 @@ class Watch:
     def close(self) -> None:
         self.writes.clear()
 
-    def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
+    def call(self, fn: Function, args: Args, named: Named) -> object:
         return fn(*args, **named)
 
-    def converted(self, array: Any, convert: Any) -> Any:
+    def converted(self, array: object, convert: object) -> NoReturn:
         raise UnrolledError("a local array becomes a traced one")
 
 
@@ -273,17 +281,16 @@ class _Replay:
         else:
             del template.pinned[slot]
 
-    def _given(self, item: Item) -> tuple[list[Any], list[Any]]:
+    def _given(self, item: Item) -> tuple[list[TracedArray], list[object]]:
         """The handles and the other values that an item is run on."""
-        handles = [
-            self.rows[s.row] if isinstance(s, Varying) else self.slots[s] for s in item.slots
-        ]
+        rows, slots = self.rows, self.slots
+        handles = [rows[s.row] if isinstance(s, Varying) else slots[s] for s in item.slots]
         return handles, [self._value(v) for v in item.values]
 
-    def _value(self, value: Fixed | Varying | Shifted) -> Any:
+    def _value(self, value: Fixed | Varying | Shifted) -> object:
         if isinstance(value, Fixed):
             return value.value
-        row: Any = self.rows[value.row]
+        row = self.rows[value.row]
         return row + value.by if isinstance(value, Shifted) else row
 
     def _run_loop(self, item: Item, loop: LoopTemplate) -> None:
@@ -296,8 +303,9 @@ class _Replay:
         if loop.stored_later:
             raise UnrolledError("a loop inside of it stores into arrays of its earlier iterations")
         assert isinstance(watch, Watch)
-        call: Any = item.call
+        assert isinstance(item.call, LoggedLoop)
         handles, (trips, *values) = self._given(item)
+        assert isinstance(trips, (int, TracedArray))
         length = self.template.lengths[self.template.inner.index(item)]
         slots = [*loop.carries.values(), *range(len(loop.invariants))]
         for h, slot, outer in zip(handles, slots, item.slots, strict=False):
@@ -313,7 +321,7 @@ class _Replay:
         with np.errstate(all="ignore"):
             rows = rows_of(loop, item.call.result[1], handles[len(slots) :], values, length)
         inner.line = item.call.place[0]
-        outs = loop_node(inner, loop, handles[: len(slots)], rows, trips, length, call.first)
+        outs = loop_node(inner, loop, handles[: len(slots)], rows, trips, length, item.call.first)
         for k in loop.mutated:
             watch.stored(handles[first + k])
         for output in range(first + len(loop.mutated), len(outs)):
@@ -321,16 +329,18 @@ class _Replay:
             self.stacks[item.child, output] = stack
         self._enter_outs(item, loop, outs, trips)
 
-    def _enter_outs(self, item: Item, loop: LoopTemplate, outs: Sequence[int], trips: Any) -> None:
+    def _enter_outs(
+        self, item: Item, loop: LoopTemplate, outs: Sequence[int], trips: TracedArray | int
+    ) -> None:
         """Let the slots of an inner loop hold what its last trip made, and other ones."""
         inner, lasts = self.inner, loop.paths[0].lasts
 
-        def entry(slot: int, trip: Any) -> TracedArray:
+        def entry(slot: int, trip: int | None) -> TracedArray:
             if trip is None and slot in lasts:
                 node = outs[lasts[slot]]
             else:
                 stack = self.stacks[item.child, loop.outputs[slot]]
-                rows: Any = TracedArray(inner, stack.node, stack.type)
+                rows = TracedArray(inner, stack.node, stack.type)
                 node = rows[trips - 1 if trip is None else trip].id
             if slot in loop.orders:
                 node = inner.copy_in_order(node, loop.orders[slot])
@@ -365,7 +375,7 @@ class _Replay:
                 self.slots[slot] = h
         again.writes = written(watch.writes, handles)
         own = {id(h): k for k, h in enumerate(self.slots)}
-        if memory(again, own) != memory(call, slot_of):
+        if memory_of(again, own) != memory_of(call, slot_of):
             raise UnrolledError(f"{_name(call)} stores into something else, or views it")
 
     def _ask(self, question: Question, handle: TracedArray, answer: object) -> None:
@@ -384,15 +394,6 @@ def refresh(template: LoopTemplate, trace: Recorder) -> None:
     bodies = [item.inner.body for item in template.inner if item.inner]
     if template.short or any(a is not b for a, b in zip(template.bodies, bodies, strict=True)):
         replayed(template, trace)
-
-
-def memory(call: LoggedCall, slot_of: Mapping[int, object]) -> object:
-    """The slots of arrays that a call stores into, and the slots of the bases of its outs."""
-    bases = [
-        next((slot_of[id(b)] for b in call_bases if id(b) in slot_of), -1)
-        for call_bases in call.bases
-    ]
-    return [slot_of.get(id(w), -1) for w in call.writes], bases, [bool(b) for b in call.bases]
 
 
 def _name(call: LoggedCall) -> str:

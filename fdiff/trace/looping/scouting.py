@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from ...user_lines import Line, is_internal
-from ..recorder import NEVER
+from ..recorder import NEVER, Recorder
 from ..trace_stack import stack
 from .call_gates import gate_codes, gated
 from .logged_calls import LoggedCall
@@ -30,6 +30,10 @@ from .trip_counts import (
     Prospects,
     trips_of,
 )
+
+if TYPE_CHECKING:
+    from .call_log import CallLog
+    from .checked_trips import Frame
 
 PATIENCE = 384  # calls for which the first place is watched; each time twice as many, ...
 DOUBLED = 4  # ... so often
@@ -52,9 +56,9 @@ class Scout:
     iterations of loops met before, at which a call is logged in any case.
     """
 
-    frame: Any
+    frame: Frame | None
 
-    def __init__(self, trace: Any, fewest: int) -> None:
+    def __init__(self, trace: Recorder, fewest: int) -> None:
         self.fewest = fewest
         self.trace, self.awake, self.passing = trace, False, False
         self.sleep = self.rests = 0
@@ -72,7 +76,8 @@ class Scout:
         if SLEEP:
             self._sleep(SLEEP)
         else:
-            self.awake, trace.listener = True, self
+            self.awake = True
+            self._listen()
 
     def _end(self) -> None:
         self.at = -1  # the instruction that is watched
@@ -141,7 +146,10 @@ class Scout:
         """Log calls from the next one on."""
         self._end()
         self.awake, self.sleep = True, 0
-        self.trace.listener = self
+        self._listen()
+
+    def _listen(self) -> None:
+        self.trace.listener = cast("CallLog", self)  # which every scout is
 
     def _rest(self, calls: int) -> None:
         self._end()
@@ -164,7 +172,7 @@ class Scout:
         if traces and traces[-1] is trace:
             rest = self.prospects.rest(count, self.vain)
         if not rest:
-            trace.listener = self
+            self._listen()
         trace.milestone = count + rest if rest else NEVER
 
     def doze(self) -> None:

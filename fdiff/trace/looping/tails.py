@@ -7,15 +7,20 @@ tail is no call: docs/decisions/plain-loops.md.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...arraytype import ArrayType
+from ...hooks import Args
+from ..recorder import Handle
 from ..traced_array import TracedArray
 from .call_gates import entries
 from .checked_trips import MISMATCH
-from .late_handles import LateView
+from .late_handles import LateView, Trip
 from .periods import Place, user_place
 from .trip_checks import become
+
+if TYPE_CHECKING:
+    from .call_log import CallLog
 
 
 class TailLink(LateView):
@@ -23,7 +28,10 @@ class TailLink(LateView):
 
     __slots__ = ()
 
-    def settle(self, handle: Any) -> None:
+    def __init__(self, trip: Trip, args: Args) -> None:
+        self.trip, self.given = trip, (args, {})
+
+    def settle(self, handle: Handle) -> None:
         log = self.frame.log
         log.leave(self.frame)
         if handle.link is self:
@@ -43,7 +51,7 @@ class Tails:
         self.never: set[Place] = set()  # where tails were used otherwise
         self.last: tuple[TracedArray, TracedArray, int, Place] | None = None
 
-    def joined(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def joined(self, args: tuple[Any, ...]) -> tuple[object, ...]:
         """The arguments of a call by key: of the array itself if they are of its last tail."""
         if self.last is None or args[0] is not self.last[0]:
             return args
@@ -51,7 +59,7 @@ class Tails:
         key = _joined(start, tail.shape[0], args[1])
         return args if key is None else (array, key, *args[2:])
 
-    def made(self, log: Any, args: tuple[Any, ...]) -> TracedArray | None:
+    def made(self, log: CallLog, args: tuple[Any, ...]) -> TracedArray | None:
         """The tail that a call which is logged takes; None if it takes none."""
         if not _is_tail(args):
             return None
@@ -64,16 +72,17 @@ class Tails:
         self.last = tail, args[0], start, place
         return tail
 
-    def late(self, log: Any, args: tuple[Any, ...]) -> object:
+    def late(self, log: CallLog, args: tuple[Any, ...]) -> object:
         """The tail that a call which is compared takes; MISMATCH if it takes none."""
         if not self.varying or not _is_tail(args) or args[0].home is not log.trace:
             return MISMATCH
+        assert log.frame is not None
         place, (array, key) = user_place(), args
         if place not in self.varying:
             return MISMATCH
         rows, *rest = array.type.shape
         tail = TracedArray(log.trace, -1, ArrayType((rows - key.start, *rest), array.type.dtype))
-        tail.link = TailLink(log.frame.trip, None, (args, {}))
+        tail.link = TailLink(log.frame.trip, args)
         self.last = tail, array, key.start, place
         return tail
 
@@ -95,7 +104,7 @@ def _is_tail(args: tuple[Any, ...]) -> bool:
     )
 
 
-def _joined(start: int, length: int, key: Any) -> Any:
+def _joined(start: int, length: int, key: Any) -> object:
     """A key of a tail as a key of its array; None where that cannot be told."""
     first, *rest = key if key.__class__ is tuple and key else (key,)
     if first.__class__ is int and 0 <= first < length:

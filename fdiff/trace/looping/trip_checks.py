@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
@@ -22,13 +22,17 @@ from .logged_calls import (
     LOCAL,
     IncomparableError,
     LoggedCall,
+    Structure,
     arguments_of,
     leaves,
     rebuilt,
     same,
     structure,
 )
-from .periods import Fixed, Item, Shifted, Varying
+from .periods import Fixed, Item, QuickCheck, Shifted, Varying
+
+if TYPE_CHECKING:
+    from .checked_trips import Frame
 
 # How an argument is compared without being taken apart.
 SLOT, FIXED, FLOAT_ROW, INT_ROW, SLICE, KEY, LOCAL_SLOT, ARRAY, PARTS = range(9)
@@ -36,9 +40,7 @@ _KEYS = (SLICE, KEY)
 LASTING = frozenset((SLOT, FIXED, FLOAT_ROW, INT_ROW, SLICE, KEY))  # arguments that none changes
 
 
-def agrees(
-    quick: Sequence[tuple[int, Any, Any]], args: tuple[Any, ...], slots: Sequence[Any]
-) -> bool:
+def agrees(quick: Sequence[QuickCheck], args: Sequence[Any], slots: Sequence[object]) -> bool:
     """Whether arguments agree with an item, compared without being taken apart."""
     for a, (way, value, kind) in zip(args, quick):  # noqa: B905 - of one length
         if way == SLOT:
@@ -97,7 +99,7 @@ def _is_array(a: Any, value: Any, content: bytes, strides: set[tuple[int, ...]])
     return True
 
 
-def quick_checks(item: Item, call: LoggedCall) -> list[tuple[int, Any, Any]] | None:
+def quick_checks(item: Item, call: LoggedCall) -> list[QuickCheck] | None:
     """How the arguments by position are compared without being taken apart, where that can be."""
     positional, names = call.shape[:2]
     if names:
@@ -108,11 +110,11 @@ def quick_checks(item: Item, call: LoggedCall) -> list[tuple[int, Any, Any]] | N
 def _quick_parts(
     item: Item,
     call: LoggedCall,
-    parts: Sequence[Any],
+    parts: Sequence[Structure],
     slots: Iterator[int | Varying],
     values: Iterator[Fixed | Varying | Shifted],
-) -> list[tuple[int, Any, Any]] | None:
-    quick: list[tuple[int, Any, Any]] = []
+) -> list[QuickCheck] | None:
+    quick: list[QuickCheck] = []
     for k, part in enumerate(parts):
         if part is HANDLE or part is LOCAL:
             slot = next(slots)
@@ -142,8 +144,8 @@ def _quick_parts(
 
 
 def _quick_value(
-    item: Item, call: LoggedCall, part: Any, value: Fixed | Varying | Shifted
-) -> tuple[int, Any, Any] | None:
+    item: Item, call: LoggedCall, part: Structure, value: Fixed | Varying | Shifted
+) -> QuickCheck | None:
     """How a number is compared without being taken apart, where that can be."""
     if isinstance(value, Varying):
         if part is float and item.fn not in entries:
@@ -182,7 +184,7 @@ def looks_at(handle: TracedArray, stored: set[int]) -> bool:
     return id(handle) in stored or isinstance(handle.link, LateView)
 
 
-def is_sound(frame: Any) -> bool:
+def is_sound(frame: Frame) -> bool:
     """Whether no slot of a frame that is filled looks at what is stored into."""
     template, rows = frame.template, frame.rows
     handles = frame.slots[: template.first_made]
@@ -196,7 +198,7 @@ def is_sound(frame: Any) -> bool:
     return not stored or not any(looks_at(h, stored) for h in others)
 
 
-def may_be_entry(handle: TracedArray, frame: Any, row: int) -> bool:
+def may_be_entry(handle: TracedArray, frame: Frame, row: int) -> bool:
     """Whether a handle from outside can be an entry of a row, which is read as the loop ends.
 
     It must not be a view of what is stored into until then.
@@ -223,12 +225,12 @@ def names_the_same(handle: TracedArray, there: TracedArray) -> bool:
     )
 
 
-def is_storable(value: Any) -> bool:
+def is_storable(value: object) -> bool:
     """Whether a number can be an entry of an array."""
-    return value.__class__ is not int or -(2**63) <= value < 2**63
+    return type(value) is not int or -(2**63) <= value < 2**63
 
 
-def is_inside(item: Item, values: Sequence[Any]) -> bool:
+def is_inside(item: Item, values: Sequence[object]) -> bool:
     """Whether a key whose numbers vary picks what the key of the template did, from the front.
 
     NumPy is asked on an array of the same shape whose memory is never touched. So it is where
@@ -258,7 +260,7 @@ def is_inside(item: Item, values: Sequence[Any]) -> bool:
         return False
 
 
-def _picks(item: Item, values: Sequence[Any]) -> bool:
+def _picks(item: Item, values: Sequence[object]) -> bool:
     """Whether NumPy would take the positions that a function is given."""
     arrays = [np.broadcast_to(np.zeros((), h.dtype), h.shape) for h in item.call.handles]
     args, named = arguments_of(item.call.shape, iter(arrays), iter(values))
@@ -269,6 +271,6 @@ def _picks(item: Item, values: Sequence[Any]) -> bool:
     return True
 
 
-def layout_of(row: Any) -> tuple[int, ...]:
+def layout_of(entry: TracedArray | np.ndarray) -> tuple[int, ...]:
     """How an entry of a row lies in memory; () for C order."""
-    return memory_layout(row.example() if isinstance(row, TracedArray) else row)
+    return memory_layout(entry.example() if isinstance(entry, TracedArray) else entry)

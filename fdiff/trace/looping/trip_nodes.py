@@ -3,57 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
+from ...arraytype import ArrayType
+from ...hooks import Args, Named
 from ...primitive import FUNCTIONS
 from ..array_links import in_memory_order
 from ..masked_parts import MaskedLink, MaskedType
+from ..recorder import Recorder
 from ..traced_array import TracedArray
 from .call_gates import entries
 from .late_handles import StoredInto
-from .logged_calls import arguments_of, structure
+from .logged_calls import Arguments, arguments_of, structure
 from .loop_template import LoopTemplate, Path
-from .nested_loops import loop_node
+from .nested_loops import LoggedLoop, loop_node
 from .periods import Fixed, Item, Shifted, Varying
 from .replay import refresh
 from .trip_checks import become
 from .trip_values import TripValues
 
+if TYPE_CHECKING:
+    from .call_log import CallLog
+    from .checked_trips import Frame
+
 SHORTEST = 60  # calls of a part of a loop that is worth a node
-
-
-class FrameLog(Protocol):
-    """The protocol of the log of calls that a frame uses."""
-
-    trace: Any
-    depth: int
-    frame: Any
-    frames: set[Any]
-    varying: set[tuple[object, int, int]]
-    fewest: int
-
-    def run(self, fn: Any, args: tuple[object, ...], named: dict[str, object], /) -> Any: ...
-    def leave(self, frame: Any, /, *, whole: bool = False) -> None: ...
-    def register(self, call: Any, out: int, handle: TracedArray, /) -> None: ...
-    def entered(self, call: Any, trips: int, calls: int, paths: int, /) -> None: ...
-    def innermost(self) -> AbstractContextManager[None]: ...
 
 
 class TripNodes:
     """The state with which a frame enters nodes: its slots and rows after `count` trips."""
 
-    log: FrameLog
+    log: CallLog
     template: LoopTemplate
-    trace: Any
+    trace: Recorder
     items: Sequence[Item]
     trips: int
     count: int
     taken: list[int]
-    slots: list[Any]
-    rows: list[list[Any]]
+    slots: list[Any]  # handles, None for those not met yet, frames of inner loops
+    rows: list[list[Any]]  # numbers, arrays, or handles
     inits: list[TracedArray]
     resumed: list[TracedArray]
     begun: dict[int, int]  # by id: the nodes of what those trips stored into, before them
@@ -62,12 +51,12 @@ class TripNodes:
     history: list[list[TracedArray]]
     values: TripValues | None
     fewest: int  # calls of a loop that is a node
-    parent: Any  # the frame of the loop around, while this is a loop in its trip `number`
+    parent: Frame | None  # the frame of the loop around, while this is a loop in its trip `number`
     number: int
     item: Item | None  # of the loop around
     limit: int | None  # the number of trips, where the loop around tells it
     first: int | None  # the number of the user's iteration that is the first trip, if known
-    call: Any  # what the loop is in the log
+    call: LoggedLoop | None  # what the loop is in the log
 
     def drop(self) -> None:
         """Forget what only the trip needs that it was run in."""
@@ -80,13 +69,13 @@ class TripNodes:
             if h is not None and isinstance(h.link, StoredInto) and h.link.frame is self:
                 h.link = h.link.link
 
-    def stored(self) -> list[Any]:
+    def stored(self) -> list[TracedArray | None]:
         """Arrays from before the first trip that are stored into; None for those not met yet."""
         first = len(self.template.invariants)
         before = [*self.slots[:first], *(self.inits or self.slots[first:])]
         return [before[slot] for slot in self.template.stored]
 
-    def given(self, item: Item) -> tuple[list[Any], list[Any]]:
+    def given(self, item: Item) -> tuple[list[TracedArray], list[object]]:
         """The handles and values of an item in the trip under way."""
         if item.fixed is not None:
             return [self.slots[s] for s in item.slots], item.fixed  # type: ignore[index] - none varies
@@ -96,13 +85,13 @@ class TripNodes:
         ]
         return handles, [self._value(v) for v in item.values]
 
-    def arguments(self, item: Item) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def arguments(self, item: Item) -> Arguments:
         """The arguments of an item in the trip under way, by position and by name."""
         handles, values = self.given(item)
         args, named = arguments_of(item.call.shape, iter(handles), iter(values))
         return tuple(args), named
 
-    def _value(self, value: Fixed | Varying | Shifted) -> Any:
+    def _value(self, value: Fixed | Varying | Shifted) -> object:
         if isinstance(value, Fixed):
             return value.value
         entry = self.rows[value.row][self.trips]
@@ -156,9 +145,7 @@ class TripNodes:
         finally:
             trace.lines, trace.line = lines, line
 
-    def _run(
-        self, item: Item, args: tuple[object, ...], named: dict[str, object]
-    ) -> list[TracedArray]:
+    def _run(self, item: Item, args: Args, named: Named) -> list[TracedArray]:
         """Run an item; the handles in its result."""
         out = self.log.run(item.fn, args, named)
         if item.call.result[0] != "new":
@@ -187,7 +174,7 @@ class TripNodes:
             self.values.enter(self.outs[: len(self.inits) + len(template.mutated) + 1])
         self.log.entered(template.items[0].call, n, template.length, len(template.paths))
 
-    def _row(self, entries: Sequence[Any], type_: Any) -> Any:
+    def _row(self, entries: Sequence[object], type_: ArrayType) -> object:
         """The node of a row: numbers and arrays, or handles from outside."""
         if isinstance(entries[0], TracedArray):
             self.log.depth += 1
@@ -224,8 +211,7 @@ class TripNodes:
         last, parent = trip == self.trips - 1, self.parent
         if last and parent is not None and self.item is not None:
             outs: list[int] = self.item.outs
-            node: int = parent.entry(outs[self.template.out_slots.index(slot)], self.number)
-            return node
+            return parent.entry(outs[self.template.out_slots.index(slot)], self.number)
         if slot in self.template.stored_later:
             return self._behind(slot, trip)
         if last and slot in (lasts := self.template.paths[self.taken[trip]].lasts):
@@ -252,19 +238,16 @@ class TripNodes:
         node: int = self.log.run(entries[0], (rows, trip), {}).id
         return node
 
-    def place(self, slot: int, trip: int) -> tuple[Any, int]:
+    def place(self, slot: int, trip: int) -> tuple[LoggedLoop | None, int]:
         """The call of the log that made what a slot held in a trip, and the number of that out."""
         if self.parent is None or self.item is None:
             return (None, -1) if self.call is None else (self.call, self.call.number_of(slot, trip))
         if trip < self.trips - 1 or slot not in self.template.out_slots:
             return None, -1
         out = self.item.outs[self.template.out_slots.index(slot)]
-        place: tuple[Any, int] = self.parent.place(out, self.number)
-        return place
+        return self.parent.place(out, self.number)
 
-    def take_again(
-        self, handle: TracedArray, item: Item, arguments: tuple[tuple[Any, ...], dict[str, Any]]
-    ) -> None:
+    def take_again(self, handle: TracedArray, item: Item, arguments: Arguments) -> None:
         """Take a view again, by the arguments of its call."""
         with self.log.innermost():
             outs = self._run(item, *arguments)

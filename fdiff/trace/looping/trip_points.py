@@ -7,18 +7,21 @@ point matters: docs/decisions/branches-at-a-point.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
 from ...capture.literal_operands import is_literal
 from ...foreign_errors import not_foreign
-from ...tape import CONSTANT
+from ...tape import Node
 from ..branching.point_branches import KEY, a_little_off, is_close
 from ..traced_array import TracedArray
 from .questions import Question
+
+if TYPE_CHECKING:
+    from .trip_values import TripValues
 
 
 class Movement:
@@ -28,14 +31,14 @@ class Movement:
     are looked for anew.
     """
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: TripValues) -> None:
         self.values, self.plan, self.guards = values, values.plan, values.guards
         self.smooth: set[int] = set()
         self.moving: set[int] = set()
         self.filled = -1
         self.points: dict[int, tuple[list[int], list[tuple[int, int, int]]]] = {}
 
-    def decides(self, question: Question, node: int, answer: Any) -> bool:
+    def decides(self, question: Question, node: int, answer: complex) -> bool:
         """Whether the trace has to answer a question itself."""
         if self.filled != len(self.values.nodes):
             self._look()
@@ -64,7 +67,7 @@ class Movement:
         self.filled = len(values.nodes)
         self.points.clear()
 
-    def _spread(self, begin: set[int], ends: Any) -> set[int]:
+    def _spread(self, begin: set[int], ends: Callable[[Node], bool]) -> set[int]:
         """The nodes that depend on some inputs, but through those where dependence `ends`."""
         moving, size, nodes = {*begin}, -1, self.plan.tape.nodes
         while len(moving) > size:
@@ -101,8 +104,8 @@ class Movement:
             for b in args if len(args) > 1 else ():
                 node = tape.nodes[b]
                 if len(node.types) == 1 and node.type.floating and b not in self.moving:
-                    constant = node.primitive is CONSTANT
-                    if not constant or not is_literal(tape.lines.get(i, ()), node.value):
+                    value = node.value  # of a constant
+                    if value is None or not is_literal(tape.lines.get(i, ()), value):
                         yield from [(i, a, b) for a in args if a in self.moving]
 
     def _moved(self, visited: list[int], moved: int, node: int, sign: float) -> bool:

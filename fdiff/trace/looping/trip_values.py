@@ -8,9 +8,9 @@ part that runs is a backward slice (M. Weiser, Program slicing, IEEE Trans. Soft
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
@@ -20,7 +20,12 @@ from ..traced_array import TracedArray
 from .questions import Question
 from .trip_points import Movement
 
-Step = tuple[Any, int, tuple[int, ...]]  # a function, its node, and the nodes of its arguments
+if TYPE_CHECKING:
+    from .checked_trips import Frame
+
+Step = tuple[
+    Callable[..., object], int, tuple[int, ...]
+]  # a function, its node, and the nodes of its arguments
 Segment = tuple[list[int], list[Step]]  # the inputs that are needed, and the steps
 
 
@@ -86,10 +91,10 @@ class AskedPlan:
 class TripValues:
     """The values of the trip of a frame under way, by node of the tape."""
 
-    def __init__(self, frame: Any, plan: AskedPlan) -> None:
+    def __init__(self, frame: Frame, plan: AskedPlan) -> None:
         self.frame, self.plan = frame, plan
         self.guards = frame.trace.guards
-        self.values: list[Any] = [None] * len(plan.tape.nodes)
+        self.values: list[object] = [None] * len(plan.tape.nodes)
         for i, value in plan.constants:
             self.values[i] = value
         self.nodes: dict[int, int] = {}  # by input: the node of what stands in the slot at first
@@ -103,7 +108,7 @@ class TripValues:
         if i in self.plan.needed:
             self.nodes[i] = self.frame.trace.own(handle)
 
-    def answer(self, question: Question) -> Any:
+    def answer(self, question: Question) -> complex | None:
         """The answer to the next question of Python's; None where the trace has to decide."""
         path, k = self.frame.path, self.asked
         if not self._run(*self.plan.segments[path][k]):
@@ -150,7 +155,7 @@ class TripValues:
             for run, i, args in steps:
                 values[i] = run(*[values[a] for a in args])
 
-    def _input(self, i: int) -> Any:
+    def _input(self, i: int) -> object:
         if i not in self.nodes:
             row = self.plan.rows.index(i)
             entry = self.frame.rows[row][self.frame.trips]
