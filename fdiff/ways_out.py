@@ -25,7 +25,7 @@ WAYS = DATA | {
     "positional argument": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
     # SciPy
     "keyword argument 'args'": "Write its entries after the point: (x, a, b), without args=.",
-    "unexpected keyword": "Leave it out: keywords that are no options of fdiff's go to `{name}`.",
+    "unexpected keyword": "Leave it out: keywords that are not options of fdiff go to `{name}`.",
     "Unknown solver": "Name one of SciPy's. For IPOPT, write fdiff.optimize.Problem(f).ipopt(x0).",
     # NumPy
     "broadcast": "Shapes are compared from the last axis: lengths must be equal, or one of them 1.",
@@ -60,7 +60,7 @@ WAYS = DATA | {
     "on non-leaf tensors": "Use register_hook for what is computed.",
     "must implement the forward": "Define the static method forward(ctx, *args) in the class.",
     "must implement either the backward": "Define the static method backward(ctx, *grad_outputs).",
-    "can only save variables": "Keep what is no array as an attribute of ctx.",
+    "can only save variables": "Keep objects that are not arrays as attributes of ctx.",
     "cannot be empty": "Leave it out for all leaves.",
     "requires non-empty inputs": "Name at least one recorded array.",
     "same number of tensors and": "Give one for each output; None means 1.",

@@ -33,7 +33,7 @@ def sources_of(data: object) -> list[Source]:
         numpy = any(isinstance(a, np.ndarray) for a in arrays)
         kind = "arrays of NumPy" if numpy else f"data of type {type(data).__name__}"
         way = f"{_SPLIT} {FORMS}" if numpy else FORMS
-        raise failure(InputError, CALL, f"{kind} are no partitions.", way)
+        raise failure(InputError, CALL, f"{kind} are not partitions.", way)
     if not sources:
         raise failure(InputError, CALL, "there are no partitions.", FORMS)
     return sources

@@ -36,7 +36,7 @@ def check_compiler(compiler: object, call: str, way: str = "") -> str:
     """A compiler that there is, and that is installed; `way` is the way out of an error."""
     if not isinstance(compiler, str) or compiler not in COMPILERS:
         way = way or f"Write compiler={' or '.join(map(repr, COMPILERS))}, or leave it out."
-        raise failure(InputError, call, f"{shown(compiler)} is no compiler.", way)
+        raise failure(InputError, call, f"{shown(compiler)} is not a compiler.", way)
     if compiler == NUMBA:
         _check_numba(call)
     return compiler

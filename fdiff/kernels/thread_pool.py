@@ -190,7 +190,7 @@ def _wanted(own: str | None, shared: str | None) -> int:
     """The number in the environment, or the number of the processor's cores."""
     if own:
         if not own.isdecimal() or not int(own):
-            fact = f"{own!r} is no number of threads."
+            fact = f"{own!r} is not a number of threads."
             way = "Set it to 1 or more, or leave it unset."
             raise failure(InputError, environment.THREADS[0], fact, way)
         return min(int(own), MOST)

@@ -129,12 +129,12 @@ class _Steps(ast.NodeTransformer):
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         if not isinstance(node.value, bool | int | float):
-            raise UserTextError(self.line, f"`{ast.unparse(node)}` is no real number.")
+            raise UserTextError(self.line, f"`{ast.unparse(node)}` is not a real number.")
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         if ast.unparse(node) not in ("np.inf", "np.nan"):
-            fact = f"`{ast.unparse(node)}` is no number of the kernel language."
+            fact = f"`{ast.unparse(node)}` is not a number of the kernel language."
             raise UserTextError(self.line, fact, "Write the number.")
         return node
 
@@ -157,7 +157,7 @@ class _Steps(ast.NodeTransformer):
             return word
         other = f"rt.{name.partition('.')[2]}"
         way = f"Write {other}. " if other in WORDS and other != name else ""
-        fact = f"`{name}` is no word of the kernel language for numbers."
+        fact = f"`{name}` is not a word of the kernel language for numbers."
         raise UserTextError(self.line, fact, f"{way}docs/kernel-language.md lists the words.")
 
     # --- steps ------------------------------------------------------------------------------------

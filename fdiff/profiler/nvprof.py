@@ -80,7 +80,7 @@ def load_nvprof(path: str | os.PathLike[str]) -> EventList:
         ) as db:
             events = _events(_UntrustedFile(db))
     except (sqlite3.Error, UnicodeError, _BrokenFileError) as error:
-        fact = f"{str(file)!r} is no file of nvprof: {error}."
+        fact = f"{str(file)!r} is not a file of nvprof: {error}."
         way = "Write one by `nvprof -o FILE python PROGRAM`."
         raise failure(InputError, "load_nvprof", fact, way) from None
     return EventList(events, use_device="cuda")

@@ -89,7 +89,7 @@ def _sorted(events: Sequence[Event], key: object) -> Sequence[Event]:
     if key is None:
         return events
     if not isinstance(key, str) or key not in SORT_KEYS:
-        fact = f"{shown(key)} is no key to sort by."
+        fact = f"{shown(key)} is not a key to sort by."
         way = f"Valid keys are {', '.join(SORT_KEYS)}."
         raise AttributeError(message("table", fact, way, user_line()))  # as torch does
     name = key.replace("cuda", "device").replace("xpu", "device")

@@ -137,7 +137,7 @@ def _log_calls(trace: Trace) -> None:
     way = environment_value("FDIFF_LOOPS") or ""
     if way not in {"", "unroll", "check"}:
         cure = "Set it to unroll or check, or leave it unset."
-        raise failure(InputError, "FDIFF_LOOPS", f"{way!r} is no way to trace loops.", cure)
+        raise failure(InputError, "FDIFF_LOOPS", f"{way!r} is not a way to trace loops.", cure)
     if way == "check" or (not way and stack.device in {CPU, None}):
         _looping().begin(trace)
 

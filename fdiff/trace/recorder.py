@@ -242,7 +242,7 @@ class Recorder:
         array = np.asarray(value)
         if isinstance(value, np.ndarray) and type(value) not in ARRAY_CLASSES:
             name = type(value).__name__
-            fact = f"an array of type {name} met a traced array, and such are not supported."
+            fact = f"an array of type {name} met a traced array, and such arrays are not supported."
             raise self.fail(fact, "Use a plain array: numpy.asarray(a), or a.filled(...).")
         if array.dtype == object:
             return self.lift(assemble(array, self), dtype)

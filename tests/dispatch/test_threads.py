@@ -287,7 +287,7 @@ def test_a_number_of_threads_that_is_none(monkeypatch):
     tape, _ = gradient("chain")
     for text in ("0", "-1", "all", "²"):
         ask_for_threads(monkeypatch, text)
-        with pytest.raises(InputError, match="is no number of threads"):
+        with pytest.raises(InputError, match="is not a number of threads"):
             compiled(tape)
 
 

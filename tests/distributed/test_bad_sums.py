@@ -32,9 +32,9 @@ def different(w, X, y):
 
 PARTITIONS = {
     "none": ([], "there are no partitions"),
-    "array": (np.ones(3), "arrays of NumPy are no partitions"),
+    "array": (np.ones(3), "arrays of NumPy are not partitions"),
     "arrays": ((np.ones(3), np.ones(3)), "np.array_split"),
-    "text": ("data.npy", "data of type str are no partitions"),
+    "text": ("data.npy", "data of type str are not partitions"),
     "generator": ((p for p in PARTS), "data of type generator"),
     "rows": ([np.ones(3), np.ones(3)], "partition 0 is of type ndarray"),
 }

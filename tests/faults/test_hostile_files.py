@@ -90,7 +90,7 @@ def refused(path):
         load_nvprof(path)
     assert time.monotonic() - start < 10
     fact, line, way = str(caught.value).splitlines()
-    assert fact.startswith(f"load_nvprof: {str(path)!r} is no file of nvprof: ")
+    assert fact.startswith(f"load_nvprof: {str(path)!r} is not a file of nvprof: ")
     assert line.startswith("    test_hostile_files.py:")
     assert way.startswith("Write one by `nvprof -o FILE")
     assert path.read_bytes() == before
@@ -140,7 +140,7 @@ def test_damaged_bytes_are_refused_or_read(seed, tmp_path):
         try:
             load_nvprof(path).table()
         except InputError as error:
-            assert "is no file of nvprof" in str(error)  # noqa: PT017 - it may be readable still
+            assert "is not a file of nvprof" in str(error)  # noqa: PT017 - it may be readable still
         assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -150,7 +150,7 @@ def test_sqlite_takes_no_more_steps_than_it_may(tmp_path, monkeypatch):
     assert len(load_nvprof(path)) == 2_000
     monkeypatch.setattr(nvprof, "_STEPS", 100)
     monkeypatch.setattr(nvprof, "_MOST_TURNS", 5)
-    with pytest.raises(InputError, match=r"load_nvprof: '.*' is no file of nvprof: interrupted"):
+    with pytest.raises(InputError, match=r"load_nvprof: '.*' is not a file of nvprof: interrupted"):
         load_nvprof(path)
 
 

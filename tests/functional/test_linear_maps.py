@@ -279,12 +279,12 @@ def test_recorded_arrays_are_raveled_and_recorded():
 
 
 @pytest.mark.parametrize(("tree", "kind", "fact", "way"), [
-    ({"a": X, "b": "x"}, InputError, "['b'] is of type str, and no array.",
+    ({"a": X, "b": "x"}, InputError, "['b'] is of type str, and not an array.",
      "Keep it outside of the parameters."),
     ({"a": [np.arange(3)]}, DtypeError,
      "['a'][0] is of int64, and only floating-point parameters vary.",
      "Convert it with x.astype(float), or keep it outside of the parameters."),
-    (True, InputError, "params is of type bool, and no array.",
+    (True, InputError, "params is of type bool, and not an array.",
      "Keep it outside of the parameters."),
     ((X, 1j * X), DtypeError, "[1] is of complex128 beside float64: real and complex numbers.",
      "Ravel the real and imaginary parts."),

@@ -345,7 +345,7 @@ def test_lists_of_numbers_are_arrays_and_lists_of_arrays_are_lists():
 
 
 RAGGED = (
-    "{call}: {what} a ragged list: its parts have different lengths, and it is no array.",
+    "{call}: {what} a ragged list: its parts have different lengths, and it is not an array.",
     (
         "Make an array of each part, and put these into a tuple or dict; or pad the parts to one"
         " length."

@@ -165,16 +165,16 @@ def test_bytecode_leaves_it_to_the_function(monkeypatch):
 # --- wrong texts ----------------------------------------------------------------------------------
 
 WRONG = {
-    "lambda x: np.exp(x)": "`np.exp` is no word of the kernel language.*\nWrite rt.exp",
-    "lambda x: rt.foo(x)": "`rt.foo` is no word",
+    "lambda x: np.exp(x)": "`np.exp` is not a word of the kernel language.*\nWrite rt.exp",
+    "lambda x: rt.foo(x)": "`rt.foo` is not a word",
     "lambda x: rt.exp(x, x)": "`rt.exp` takes 1 argument",
-    "lambda x: rt.stack(x)": "`rt.stack` is no word",
+    "lambda x: rt.stack(x)": "`rt.stack` is not a word",
     "lambda x: x ** 2": r"`x \*\* 2` is not in the kernel language.*\n.*\nWrite rt.power",
     "lambda x: x in (1, 2)": "is not in the kernel language",
     "lambda x: c * x": "`c` is neither a parameter nor assigned before",
     "lambda x: 1.0": "reads no argument",
-    "lambda x: 'x'": "is no real number",
-    "lambda x: math.pi * x": "`math.pi` is no number",
+    "lambda x: 'x'": "is not a real number",
+    "lambda x: math.pi * x": "`math.pi` is not a number",
     "lambda x: x // 2": "is not in the kernel language",
     "lambda x: rt.exp(np.int64(x))": "is not in the kernel language",
     "lambda *x: x": "names alone",
@@ -199,7 +199,7 @@ def test_the_message_shows_the_line_of_the_text():
     with pytest.raises(InputError) as error:
         softplus(text)
     assert str(error.value) == (
-        "primitive(<lambda>): `rt.sine` is no word of the kernel language for numbers.\n"
+        "primitive(<lambda>): `rt.sine` is not a word of the kernel language for numbers.\n"
         "    <kernel text>:3:  return rt.sine(y)\n"
         "docs/kernel-language.md lists the words."
     )

@@ -238,7 +238,7 @@ REFUSED = {
     "the quotient of two sparse matrices": lambda K: K / K,
     "a comparison of matrices": lambda K: (K != K.T).nnz,
     "a power of a sparse matrix": lambda K: sp.csr_matrix(K) ** 3,
-    "with an exponent that is no positive number": lambda K: K.power(-1),
+    "with an exponent that is not a positive number": lambda K: K.power(-1),
     "`max` of a matrix": lambda K: K.max(),
     "format 'bsr' of a matrix": lambda K: K.asformat("bsr"),
     "`tobsr` of a matrix": lambda K: K.tobsr(),

@@ -46,7 +46,7 @@ def test_a_file_that_is_not_nvprof(tmp_path):
     with pytest.raises(InputError, match="there is no file"):
         load_nvprof(tmp_path / "nowhere.prof")
     (tmp_path / "text.prof").write_text("no database" * 100)
-    with pytest.raises(InputError, match="is no file of nvprof: file is not a database"):
+    with pytest.raises(InputError, match="is not a file of nvprof: file is not a database"):
         load_nvprof(tmp_path / "text.prof")
     nvprof_file.write(tmp_path / "twice.prof", RANGES, [])
     with nvprof_file.sqlite3.connect(tmp_path / "twice.prof") as found:

@@ -375,6 +375,6 @@ def test_other_threads_are_told_so(use):
 def test_a_way_that_is_none_is_refused(monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", "fast")
     with pytest.raises(
-        fdiff.errors.InputError, match="FDIFF_LOOPS: 'fast' is no way to trace loops"
+        fdiff.errors.InputError, match="FDIFF_LOOPS: 'fast' is not a way to trace loops"
     ):
         fdiff.grad(lambda x: np.sum(x * x))(np.ones(2))

@@ -13,5 +13,5 @@ def fixed_tier() -> str:
     tier = environment_value(VARIABLE) or ""
     if tier not in ("", "interpret", "evaluate", "compile"):
         way = "Set it to interpret, evaluate or compile, or leave it unset."
-        raise failure(InputError, VARIABLE, f"{tier!r} is no tier.", way)
+        raise failure(InputError, VARIABLE, f"{tier!r} is not a tier.", way)
     return tier

@@ -139,7 +139,7 @@ def trace_body(
     if name := outside.changed():
         raise body.error(TraceError, f"{called}stores into {name}, made outside.", CARRY)
     if words := outside.read():
-        fact = f"{called}uses {words}, which may be something else in each trip."
+        fact = f"{called}uses {words}, which may differ from trip to trip."
         raise body.error(TraceError, fact, ROWS)
     if outermost and not _same(recording, recorded()):
         raise body.error(TraceError, called + "computes something else at its second run.", ROWS)

@@ -95,7 +95,7 @@ def _check(traced: Traced, _: str, *, has_aux: bool, choice: str) -> None:
         raise failure(DtypeError, call, fact, way)
     if not type_.floating:
         fact = f"the output must be floating point, not {type_.dtype}."
-        way = "Leave out what makes it so, as x.astype(int) or a comparison do; write 0.0 for 0."
+        way = "Leave out the conversion, x.astype(int), or the comparison; write 0.0 for 0."
         raise failure(DtypeError, call, fact, way)
 
 

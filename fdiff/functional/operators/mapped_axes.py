@@ -103,7 +103,7 @@ def axis_moved_to(
     if axis is None:
         if mapped:
             fact = "out_axes is None for a result that differs from element to element."
-            raise failure(InputError, call, fact, "Give the axis it shall have.")
+            raise failure(InputError, call, fact, "Give the axis that it shall have in the result.")
         return out
     if not -element.ndim - 1 <= axis <= element.ndim:
         fact = f"out_axes={axis} does not fit a result of shape {element.shape} for each element."

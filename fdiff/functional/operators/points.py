@@ -42,7 +42,7 @@ def holds_numbers(value: object) -> bool:
 
 def ragged(what: str, call: str) -> InputError:
     """The error for a list of numbers that NumPy makes no array of."""
-    fact = f"{what} a ragged list: its parts have different lengths, and it is no array."
+    fact = f"{what} a ragged list: its parts have different lengths, and it is not an array."
     way = (
         "Make an array of each part, and put these into a tuple or dict; or pad the parts to one"
         " length."

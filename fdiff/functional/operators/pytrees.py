@@ -186,7 +186,7 @@ def ravel(params: T) -> tuple[Any, Callable[[Any], T]]:
     for k, leaf in enumerate(leaves):
         path = paths(spec)[k] or "params"
         if not (isinstance(leaf, (np.generic, float, complex)) or _is_array(leaf)):
-            fact = f"{path} is of type {type(leaf).__name__}, and no array."
+            fact = f"{path} is of type {type(leaf).__name__}, and not an array."
             raise failure(InputError, "ravel", fact, "Keep it outside of the parameters.")
         dtype = _dtype(leaf)
         if dtype.kind not in "fc":

@@ -264,7 +264,7 @@ def _joined_leaf(leaves: Sequence[object], order: np.ndarray, axis: Axis, call: 
     if not traced and all(leaf is leaves[0] or _alike(leaf, leaves[0]) for leaf in leaves):
         return leaves[0]
     if len(traced) < len(leaves):
-        fact = "the function returns different things that are no numbers for different elements."
+        fact = "the function returns different objects that are not numbers for different elements."
         raise failure(InputError, call, fact, ALIKE)
     if len({leaf.shape[1:] for leaf in traced}) > 1:
         fact = "the function returns arrays of different shapes for different elements."

@@ -107,7 +107,7 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
         if not kwargs and self._signature is None:
             return args
         if self._signature is None:
-            fact = "keywords cannot be put in order: the function tells no signature."
+            fact = "keywords cannot be put in order: the function has no signature."
             raise failure(InputError, self.call, fact, "Pass its arguments by position.")
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()

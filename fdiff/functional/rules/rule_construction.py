@@ -130,7 +130,7 @@ def _constructed(call: RuledCall) -> tuple[CustomRule, RuleTapes]:
     """The rule of a call, and the tapes it is made of."""
     under_way, construction = _constructions.under_way, Construction(call)
     if len(under_way) >= MOST_NESTED:
-        fact = "its rules call functions with rules without an end."
+        fact = "its rules call functions with rules in an endless recursion."
         raise TraceError(message(call.function.call, fact, "", current().where()))
     under_way.append(construction)
     try:

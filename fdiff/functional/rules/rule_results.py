@@ -104,7 +104,7 @@ class RuleResults:
         if derivative is None:
             return None
         if not traceable(derivative):
-            fact = f"gave {words} for {of} that is no array: {_described(derivative)}."
+            fact = f"gave {words} for {of} that is not an array: {_described(derivative)}."
             raise self.error(InputError, fact, "Give an array, or None where there is none.")
         type_ = traced(resolve(leaf)).type
         value = traced(derivative)

@@ -83,7 +83,7 @@ def other_class(array: np.ndarray) -> TraceError:
     """The error for an array of a subclass of `ndarray`, whose entries may have another meaning (masks, units)."""
     name = type(array).__name__
     way = "Use a plain array: numpy.asarray(a), or a.filled(...)."
-    return current().fail(f"an array of type {name} met a traced array, and such are not supported.", way)
+    return current().fail(f"an array of type {name} met a traced array, and such arrays are not supported.", way)
 
 
 def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:

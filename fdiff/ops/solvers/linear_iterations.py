@@ -120,7 +120,7 @@ def _matrix(value: object, name: str, what: str) -> TracedSparse:
         return lifted(value)
     if isinstance(value, (TracedArray, np.ndarray)) and value.ndim == 2:
         return matrix_of_dense(traced(value), "csr", matrix=False)
-    raise unsupported(f"{name} with {what} that is no matrix (a LinearOperator)")
+    raise unsupported(f"{name} with {what} that is not a matrix (a LinearOperator)")
 
 
 def _fixed(preconditioner: object, size: int) -> object:

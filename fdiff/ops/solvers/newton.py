@@ -34,7 +34,7 @@ def newton(
         if length == 0.0:
             return x, rest, count
         if not np.isfinite(length):
-            raise _failure("the residual is no finite number at the start.", "Start within the domain.")
+            raise _failure("the residual is not finite at the start.", "Start within the domain.")
         try:
             step = step_at(x, rest)
         except np.linalg.LinAlgError:

@@ -78,7 +78,7 @@ def _solve_ivp(taken: Arguments, plain: Callable[[], object]) -> object:
         return plain()
     method = taken["method"] if isinstance(taken["method"], str) else getattr(taken["method"], "__name__", "")
     if getattr(si, str(method), None) is None or start.ndim != 1:
-        raise unsupported(f"{NAME} with a method of your own, or a start that is no vector")
+        raise unsupported(f"{NAME} with a method of your own, or a start that is not a vector")
     _refused(taken, NAME, ("events", "dense_output"))
     if jac is not None and not callable(jac):
         options["jac"] = jac

@@ -89,14 +89,14 @@ def test_a_function_that_branches():
 def test_a_compiler_that_there_is_not(monkeypatch):
     with pytest.raises(errors.InputError) as error:
         fdiff.jit(f, compiler="gcc")
-    assert str(error.value).startswith("jit(f): 'gcc' is no compiler.\n")
+    assert str(error.value).startswith("jit(f): 'gcc' is not a compiler.\n")
     assert str(error.value).endswith("Write compiler='llvm' or 'numba', or leave it out.")
-    with pytest.raises(errors.InputError, match=r"^jit\(f\): 3 is no compiler\."):
+    with pytest.raises(errors.InputError, match=r"^jit\(f\): 3 is not a compiler\."):
         fdiff.jit(f, compiler=3)
     monkeypatch.setenv("FDIFF_COMPILER", "gcc")
     with pytest.raises(errors.InputError) as error:
         fdiff.jit(f)(X)
-    assert str(error.value).startswith("FDIFF_COMPILER: 'gcc' is no compiler.\n")
+    assert str(error.value).startswith("FDIFF_COMPILER: 'gcc' is not a compiler.\n")
     assert str(error.value).endswith("Set it to llvm or numba, or leave it unset.")
 
 

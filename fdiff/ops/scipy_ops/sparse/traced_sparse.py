@@ -48,7 +48,7 @@ class TracedSparse(SparseEntries):
     def power(self, n: object, dtype: object = None) -> TracedSparse:
         """Entries to a power, which is a positive number."""
         if isinstance(n, TracedArray) or np.ndim(n) or not cast("float", n) > 0:
-            refuse("`power` with an exponent that is no positive number")
+            refuse("`power` with an exponent that is not a positive number")
         matrix = self.distinct()
         return matrix.with_values(matrix.values**n if dtype is None else matrix.values.astype(dtype) ** n)
 
