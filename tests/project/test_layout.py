@@ -37,11 +37,7 @@ CIRCLES = [  # each a set of modules that import one another
 ]
 # Modules that are imported, by their names as texts, when a call first needs them, and that import
 # the module of that call, at once or through others: why these circles stay.
-LATE_CIRCLES = {
-    "dispatch.tiers.tiered_execution dispatch.inspection.spans": (
-        "a tape is run node by node for a profiler or a NaN alone, by what looks into runners"
-    ),
-}
+LATE_CIRCLES: dict[str, str] = {}
 INSIDE_KERNELS: dict[str, str] = {}  # who imports what from inside of `fdiff.kernels`
 SAME_CLASS_NAMES: set[str] = set()
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ...hooks import hooks
 from ...interpret import Interpreter, Step
 from ...process.float_flags import noting
 from ...tape import Node, Tape
 from ...trace.derived_lines import as_counted
 from ...transforms.custom_calls import inlined
 from ...user_lines import Line
-from ..tiers.tiered_execution import runner
 from .body_runs import IsBad, has_bodies, is_long, suspects
 from .partial_loops import alone, laid_out
 
@@ -46,7 +46,7 @@ class NodeRun(NamedTuple):
         if not is_long(node, self.operands):
             return self.step[0](*self.operands)
         arrays = laid_out(self.operands)
-        outs = runner(alone(node, arrays))(arrays)
+        outs = hooks.runner(alone(node, arrays))(arrays)
         return outs[0] if len(node.types) == 1 else tuple(outs)
 
     def bodies(self, is_bad: IsBad | None) -> Iterator[BodyRun]:

@@ -11,11 +11,11 @@ import fdiff.intact_numpy as np
 from ...arraytype import INT, ArrayType
 from ...errors import FAULTS
 from ...foreign_errors import not_foreign
+from ...hooks import hooks
 from ...ops.control.loop import operands
 from ...ops.control.while_loop import WHILE
 from ...tape import Node, Tape
 from ...trace import Trace, TracedArray, apply_many, splice
-from ..tiers.tiered_execution import runner
 
 Values = Sequence[Any]
 Partial = Callable[[int], Values | None]  # what so many trips give; None where they fail
@@ -84,7 +84,7 @@ def _conditional(params: dict[str, Any], arrays: list[np.ndarray]) -> Partial:
 
 def _tried(tape: Tape, arrays: Sequence[np.ndarray]) -> Values | None:
     """The outputs of a tape; None where it fails."""
-    run = partial(runner(tape), arrays)
+    run = partial(hooks.runner(tape), arrays)
     try:
         return run()
     except not_foreign(*FAULTS, again=run):
