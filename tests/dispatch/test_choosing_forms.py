@@ -191,6 +191,54 @@ def test_compiled_code_and_second_derivatives(f, monkeypatch):
         np.testing.assert_allclose(slope, expected, rtol=1e-10, atol=1e-12)
 
 
+def decay(x):
+    """Up to hundreds of trips, as the first entry of `x` says."""
+    s, n = 1.0 + 0.1 * x[1], 0
+    while s > 0.1:
+        s = s * (1.0 - x[0]) if s > 0.3 else s - 0.1 * x[0] * x[2]
+        n += 1
+    return s * x[2] + n * x[1]
+
+
+def decays(x):
+    total = x[2]
+    for k in range(30):
+        total = total * 0.5 + decay(x + 0.01 * k) + 0.0 * W[k]
+    return total
+
+
+def decays_inside(x):
+    total = x[2]
+    for k in range(60):
+        s = 1.0 + 0.1 * x[1]
+        while s > 0.1 + 0.001 * k:
+            s = s * (1.0 - x[0])
+        total = np.sin(total) * 0.5 + s if total > 0.2 else total + s * x[1]
+    return total
+
+
+@pytest.mark.parametrize("f", [decay, decays, decays_inside])
+def test_a_node_of_a_while_has_room_for_trips_that_come(f, monkeypatch):
+    traces, _ = counted(monkeypatch, choosing=True)
+    both = fdiff.value_and_grad(f)
+    points = [np.array([a, 0.3, 0.8]) for a in (0.4, 0.3, 0.05, 0.1, 0.02, 0.005, 0.3, 0.004, 0.4)]
+    results = [both(x) for x in points]
+    assert f is decays or len(traces) <= 4
+    for x, (value, slope) in zip(points, results, strict=True):
+        np.testing.assert_allclose(value, f(x), rtol=1e-10)
+        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("f", [newton, decay, implicit_steps])
+def test_batches_of_while_loops(f, monkeypatch):
+    counted(monkeypatch, choosing=True)
+    points = np.stack(POINTS) * 0.5 if f is decay else np.stack(POINTS)
+    slopes = [unrolled(fdiff.grad, f, x, monkeypatch) for x in points]
+    many = fdiff.vmap(fdiff.grad(f))
+    np.testing.assert_allclose(many(points), slopes, rtol=1e-8, atol=1e-9)
+
+
 def raises(x):
     s = x[0]
     for k in range(N):

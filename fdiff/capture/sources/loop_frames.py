@@ -109,6 +109,8 @@ def frame(
     for name in names.carried:
         first += ast.parse(f"if {name} is {UNBOUND_NAME}{number}: del {name}").body
     leaving = _Leaving(back, left, f"{RAISED}{number}")
+    if left in names.carried:
+        first.append(ast.If(_name(left), [deepcopy(back)], []))
     if isinstance(loop, ast.While):
         first.append(ast.If(loop.test, [ast.Pass()], leaving.left(loop)))
         choice.body = [ast.copy_location(ast.While(loop.test, loop.body, []), loop)]
@@ -116,9 +118,7 @@ def frame(
         assert over is not None, "a `for` runs over something"
         rows.value = over.rows
         bind = ast.Assign([loop.target], over.entries)
-        if left in names.carried:
-            first.append(ast.If(_name(left), [deepcopy(back)], []))
-        else:
+        if left not in names.carried:
             choice.orelse.append(deepcopy(bind))
         first.append(bind)
         choice.body = [ast.copy_location(ast.For(loop.target, over.plain, loop.body, []), loop)]

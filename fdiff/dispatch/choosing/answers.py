@@ -32,22 +32,24 @@ class Answers:
     in the body count, by their nodes; `numbers` the handles that stand for ints and truth values of
     Python's, with their types. `flags` are the handles of loose variables with what tells whether
     they are new (`ways.py`). `branches` and `unsure` say that a loop in the body branches, and that
-    it left such a variable.
+    it left such a variable. A ``while`` in the body makes up to `within` trips; `demands` are the
+    nodes of whether it ended.
     """
 
     frame = None  # no calls are compared
 
-    def __init__(self, trace: Trace, around: Surroundings) -> None:
-        self.trace, self.around, self.depth = trace, around, 0
+    def __init__(self, trace: Trace, around: Surroundings, within: int | None) -> None:
+        self.trace, self.around, self.depth, self.within = trace, around, 0, within
         self.script: tuple[bool, ...] = ()
         self.asked: list[tuple[int, bool]] = []
+        self.demands: list[int] = []
         self.counts: dict[int, Growth] = {}
         self.numbers: list[tuple[object, type]] = []
         self.flags: list[tuple[object, TracedArray]] = []
         self.unsure = self.branches = False
 
     def begin(self, script: tuple[bool, ...]) -> None:
-        self.script, self.asked = script, []
+        self.script, self.asked, self.demands = script, [], []
 
     def type_of(self, value: object) -> type | None:
         """The type of the number of Python's that a handle stands for, if it does."""
@@ -142,7 +144,7 @@ def runs_of(
             raise RefusedLoopError("an iteration looks at a value from outside")
         told = tuple([answer for _, answer in log.asked])
         scripts += [(*told[:k], True) for k in range(len(script), len(told))]
-        yield WayRun(log.asked, values, own, [h for h, _ in log.numbers])
+        yield WayRun(log.asked, values, own, [h for h, _ in log.numbers], log.demands)
         if not scripts:
             return
     raise RefusedLoopError(f"there are more than {WAYS} ways through an iteration")

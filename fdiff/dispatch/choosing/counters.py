@@ -134,8 +134,10 @@ class Measure(Count):
 def _constant(node: ast.expr) -> float | None:
     """The int or float that an expression is, if it is one."""
     sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
-    value = getattr(getattr(node, "operand", node), "value", None)
-    return sign * value if type(value) in (int, float) else None
+    value: object = getattr(getattr(node, "operand", node), "value", None)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return sign * value
 
 
 def counted(trace: Trace, variable: Variable, result: TracedArray) -> object:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...capture.sources.loop_frames import LoopNames
 from ...foreign_errors import environment_value
 from ...ops.entrywise.kink_marks import kink_search
@@ -13,16 +11,17 @@ from ...trace.looping.periods import loop_behind
 from ...trace.recorder import Loops
 from ...trace.trace_stack import stack
 from ...user_lines import numbered, user_line
-from .answers import Answers, Cells, value_of
+from .answers import Answers, Body, Cells, value_of
 from .surroundings import Surroundings
 from .trip_rows import TripRows, trip_rows
-from .variables import RefusedLoopError, Variable, cells_of, check_cells
+from .variables import RefusedLoopError, TooFewTripsError, Variable, cells_of, check_cells
 from .ways import UNBRANCHED, Ways
 
 FEWEST = 40  # trips of a loop that is worth a node
 FEW = 4  # of a loop with loops in it
 INNER = 12  # of a loop in the body of a node
 VISITS = 8  # times that a loop in another one becomes a node
+WITHIN = 16, 64, 256, None  # trips of the node of a ``while``
 PASSES = 6  # through all ways, until types are settled
 
 
@@ -48,7 +47,7 @@ class Driver:
         return (*told,)
 
     def __call__(
-        self, rows: object, names: LoopNames, body: Callable[..., Cells], cells: Cells
+        self, rows: object, names: LoopNames, body: Body, cells: Cells
     ) -> tuple[object, ...] | None:
         """The values of a loop's variables behind it; None where Python runs the loop."""
         trace = stack.traces[-1] if stack.traces else None
@@ -67,7 +66,7 @@ class Driver:
         if kink_search.on or any(running.derivative_free for running in stack.traces):
             return None
         try:
-            return _enter(trace, table, names, body, cells)
+            return self._within(trace, table, names, body, cells)
         except RefusedLoopError as refusal:
             self.refusals[place] = str(refusal)
             line = user_line() if str(refusal) != UNBRANCHED else None
@@ -76,9 +75,23 @@ class Driver:
                 trace.calls.refusals[loop_behind(line)] = why
             return None
 
+    @staticmethod
+    def _within(
+        trace: Trace, rows: TripRows, names: LoopNames, body: Body, cells: Cells
+    ) -> tuple[object, ...]:
+        """The values behind a loop whose ``while`` loops make as few trips as can be."""
+        for within in WITHIN:
+            outer = trace.calls if isinstance(trace.calls, Answers) else None
+            rows.within = within if outer is None else outer.within
+            try:
+                return _enter(trace, rows, names, body, cells)
+            except TooFewTripsError:
+                continue
+        raise RefusedLoopError("it makes many trips")
+
 
 def _enter(
-    trace: Trace, rows: TripRows, names: LoopNames, body: Callable[..., Cells], cells: Cells
+    trace: Trace, rows: TripRows, names: LoopNames, body: Body, cells: Cells
 ) -> tuple[object, ...]:
     """Enter the node of a loop; what the variables of the loop hold behind it."""
     check_cells(body)
@@ -92,7 +105,7 @@ def _enter(
     for _ in range(PASSES):
         around = Surroundings([*cells_of(body), *(rows.sequences or ())])
         with around, Trace(trace.call) as inner:
-            inner.calls = inner.listener = log = Answers(inner, around)
+            inner.calls = inner.listener = log = Answers(inner, around, rows.within)
             try:
                 ways = Ways(log, variables, rows, body, inner=outer is not None)
                 if ways.settled:

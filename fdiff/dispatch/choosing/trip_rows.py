@@ -18,17 +18,22 @@ UNTOLD = 1 << 40  # trips of a ``while``: more than a run makes
 
 
 class TripRows:
-    """The rows of a loop; of a ``while``, that `waits`, nothing but a number of trips.
+    """The rows of a loop: the `numbers` of its trips, and sequences.
 
-    Trips are numbered from `first` by `step`. A trip of `sequences` gets its number and an entry of
-    each of them.
+    A ``while``, which `waits`, has none. It makes up to `within` trips, or any number. A trip of
+    `sequences` gets its number and an entry of each of them.
     """
 
     def __init__(
         self, numbers: range, sequences: Sequence[Row] | None = None, *, waits: bool = False
     ) -> None:
         self.numbers, self.sequences, self.waits = numbers, sequences, waits
-        self.length = UNTOLD if waits else len(numbers)
+        self.within: int | None = None
+
+    @property
+    def length(self) -> int:
+        """The largest number of trips."""
+        return (self.within or UNTOLD) if self.waits else len(self.numbers)
 
     def entries(self, index: object) -> object:
         """The number of a trip, and its entries of the sequences."""

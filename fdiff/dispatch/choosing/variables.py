@@ -32,16 +32,21 @@ class RefusedLoopError(Exception):
     """Why Python runs a loop."""
 
 
+class TooFewTripsError(RefusedLoopError):
+    """A ``while`` makes more trips than its node."""
+
+
 class WayRun(NamedTuple):
     """A run of a body: the questions of Python, and the variables after and before it.
 
-    `numbers` stand for ints and truth values of Python's.
+    `numbers` stand for ints and truth values of Python's; all `demands` are to hold.
     """
 
     asked: list[tuple[int, bool]]
     values: list[object]
     inputs: list[object]
     numbers: list[object]
+    demands: list[int]
 
 
 class Growth(NamedTuple):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import BOOL, ArrayType
+from ...arraytype import ArrayType
 from ...capture.sources.loop_frames import LEFT, RAISED
 from ...capture.sources.loop_functions import UNBOUND
 from ...ops.control.loop import LOOP
 from ...ops.control.while_loop import WHILE
 from ...ops.shapes.gather_scatter import iota
+from ...primitive import PRIMITIVES
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, apply_many
 from ...trace.array_links import root_of
@@ -22,7 +24,18 @@ from .count_sizes import CountSizes
 from .counters import counted
 from .trip_numbers import check_condition, check_numbers
 from .trip_rows import TripRows
-from .variables import WHOLE, RefusedLoopError, Variable, WayRun, arrays_in, cells_of, check_memory
+from .variables import (
+    TRUTH,
+    WHOLE,
+    Growth,
+    RefusedLoopError,
+    TooFewTripsError,
+    Variable,
+    WayRun,
+    arrays_in,
+    cells_of,
+    check_memory,
+)  # fmt: skip
 
 UNBRANCHED = "it does not branch"
 
@@ -47,15 +60,9 @@ class Ways:
         self.log, self.inner, self.variables, self.rows = log, log.trace, variables, rows
         self.body = body
         self.index = self.inner.input(WHOLE, scalar=True)
-        self.inputs = [
-            v.start
-            if v.type is None or v.start is UNBOUND
-            else self._input(v.type, scalar=v.scalar, weak=v.weak)
-            for v in variables
-        ]
-        flag = ArrayType((), BOOL)
+        self.inputs = [self._start(v) for v in variables]
         self.flags = {
-            k: self._input(flag, scalar=True) for k, v in enumerate(variables) if v.flagged
+            k: self._input(TRUTH, scalar=True) for k, v in enumerate(variables) if v.flagged
         }
         entries = lambda: rows.entries(self.index)  # noqa: E731 - a line
         self.runs = [*runs_of(log, entries, self.inputs, variables, self.flags, body)]
@@ -66,10 +73,18 @@ class Ways:
         self.settled = all(settled)
         self.carried = [(k, v, v.type) for k, v in enumerate(variables) if v.type is not None]
         self.loose = self._loose()
+        self.demanding = any(run.demands for run in self.runs)
         self.settled &= {*self.flags} == {*self.loose}
         for k, v in enumerate(variables):
             v.flagged |= k in self.loose
         self.tape: Tape | None = None
+
+    def _start(self, v: Variable) -> object:
+        """What a variable holds before a trip."""
+        untold = self.rows.waits and not self.rows.within and v.name.startswith(LEFT)
+        if v.type is None or v.start is UNBOUND or untold:
+            return v.start
+        return self._input(v.type, scalar=v.scalar, weak=v.weak)
 
     def _input(self, type_: ArrayType, *, scalar: bool, weak: bool = False) -> TracedArray:
         h = self.inner.input(type_, scalar=scalar, weak=weak)
@@ -138,6 +153,8 @@ class Ways:
             h = h if isinstance(h, TracedArray) else self._input(type_, scalar=v.scalar)
             inputs.append(h.node)
         inputs += [self.flags[k].node for k in self.loose]
+        if self.demanding:
+            inputs.append(self._input(TRUTH, scalar=True).node)
         outs = [self._outs(run, inputs) for run in runs]
         extras = [i for i in inner.builder.inputs if i not in (*inputs, self.index.node)]
         first = [*inputs, *extras, *([] if waits else [self.index.node])]
@@ -161,11 +178,13 @@ class Ways:
 
     def _note_sizes(self, sizes: CountSizes, order: list[int], results: list[list[int]]) -> None:
         """Note the sizes of Python's numbers that are carried; floats have none."""
-        counted = [(i, v) for i, (_, v, _) in enumerate(self.carried) if v.counts]
-        for i, v in counted:
-            v.growth = sizes.growth(v, order[i], {own[i] for own in results}, self.rows.length)
-        for i, v in counted:
-            sizes.note(order[i], v.growth)
+        growths = dict[int, Growth]()
+        for i, (_, v, _) in enumerate(self.carried):
+            if v.counts:
+                outs = {own[i] for own in results}
+                growths[i] = v.growth = sizes.growth(v, order[i], outs, self.rows.length)
+        for i, growth in growths.items():
+            sizes.note(order[i], growth)
         sizes.largest.update({order[i]: 0 for i, (_, v, _) in enumerate(self.carried) if v.weak})
 
     def _outs(self, run: WayRun, inputs: Sequence[int]) -> list[int]:
@@ -174,7 +193,13 @@ class Ways:
         for (k, _, type_), node in zip(self.carried, inputs, strict=False):
             value = run.values[k]
             outs.append(node if value is UNBOUND else lift(value, type_.dtype))
-        return outs + [self._flag(run.values[k], k) for k in self.loose]
+        outs += [self._flag(run.values[k], k) for k in self.loose]
+        if self.demanding:
+            outs.append(reduce(self._both, run.demands, inputs[-1]))
+        return outs
+
+    def _both(self, first: int, second: int) -> int:
+        return self.inner.add(PRIMITIVES["logical_and"], (first, second))
 
     def _flag(self, value: object, k: int) -> int:
         """The node of whether a loose variable holds a new value."""
@@ -196,13 +221,17 @@ class Ways:
             state.append(TracedArray(trace, node, type_))
         around = trace.calls if isinstance(trace.calls, Answers) else None
         state += [self._is_new_before(self.variables[k], around) for k in self.loose]
+        state += [np.array(True)] * self.demanding
         results = self._results(state)
         flags = dict(zip(self.loose, results[len(self.carried) :], strict=False))
-        if around is None:
+        demands = self._demands(results)
+        if around is not None:
+            around.demands += [h.id for h in demands]
+        else:
+            for flag in demands:
+                self._rely_on(trace, flag, TooFewTripsError("it makes more trips"))
             for flag in flags.values():
-                if not trace.guards.value(flag.id, "compared a value"):
-                    raise RefusedLoopError("a variable holds what it held before")
-                trace.guards.expect(flag.id, value=True)
+                self._rely_on(trace, flag, RefusedLoopError("a variable holds what it held before"))
         if trace.calls is not None and (line := user_line()) is not None:
             ways = f"each on one of {len(self.runs)} paths, which it chooses"
             trace.calls.note(((line, 1, 0 if self.rows.waits else self.rows.length, 1, ways),))
@@ -216,10 +245,33 @@ class Ways:
             around.branches |= self.branches
         return values
 
+    def _demands(self, results: Sequence[TracedArray]) -> list[TracedArray]:
+        """Whether a ``while`` ended, and those in it."""
+        pairs = zip(self.carried, results, strict=False)
+        left = [h for (_, v, _), h in pairs if v.name.startswith(LEFT)]
+        ends = left if self.rows.waits and self.rows.within else []
+        return ends + ([results[len(self.carried) + len(self.loose)]] if self.demanding else [])
+
+    @staticmethod
+    def _rely_on(trace: Trace, flag: TracedArray, error: RefusedLoopError) -> None:
+        """Rely on a flag; an error where it is false, or not known while the loop is traced."""
+        guards = trace.guards
+        known = guards.is_known(flag.id) and not guards.is_batched(flag.id)
+        if not known and isinstance(error, TooFewTripsError):
+            raise error
+        if not guards.value(flag.id, "compared a value"):
+            raise error
+        guards.expect(flag.id, value=True)
+
     def _results(self, state: Sequence[object]) -> Sequence[TracedArray]:
         """The results of the node that is entered."""
         rows, count, tape = self.rows, len(state), self.tape
         assert tape is not None, "a loop is entered behind its body"
+        if rows.waits and rows.within:
+            return apply_many(
+                LOOP, np.asarray(rows.within), *state, *self.inner.extra,
+                body=tape, carries=count, length=rows.within, reverse=False, rows=0,
+            )  # fmt: skip
         if rows.waits:
             left = next(i for i, (_, v, _) in enumerate(self.carried) if v.name.startswith(LEFT))
             return apply_many(
