@@ -256,8 +256,8 @@ class Ways:
     def _rely_on(trace: Trace, flag: TracedArray, error: RefusedLoopError) -> None:
         """Rely on a flag; an error where it is false, or not known while the loop is traced."""
         guards = trace.guards
-        known = guards.is_known(flag.id) and not guards.is_batched(flag.id)
-        if not known and isinstance(error, TooFewTripsError):
+        at_hand = guards.is_known(flag.id) and not guards.is_batched(flag.id)
+        if isinstance(error, TooFewTripsError) and not at_hand:
             raise error
         if not guards.value(flag.id, "compared a value"):
             raise error
