@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -15,12 +14,11 @@ from .intact import intact
 if TYPE_CHECKING:  # for type checkers this module is NumPy
     from numpy import *  # noqa: F403 # pyright: ignore[reportWildcardImportFromLibrary] - see above
 
-globals().update({name: value for name, value in vars(intact(numpy)).items() if name[:2] != "__"})
+_names = {name: value for name, value in vars(intact(numpy)).items() if name[:2] != "__"}
+globals().update(_names)
 
-
-_PLAIN = frozenset(
-    (numpy.ndarray, tuple, type(None), *numpy.ScalarType)
-)  # classes without a protocol
+# Classes without a protocol that NumPy would ask.
+_PLAIN = frozenset((numpy.ndarray, tuple, type(None), *numpy.ScalarType))
 _numpy_functions: dict[object, object] = {}
 _Callable = TypeVar("_Callable", bound=Callable[..., object])
 
@@ -29,18 +27,22 @@ def _method(array: numpy.ndarray, name: str, *args: object, **named: object) -> 
     return getattr(array, name)(*args, **named)
 
 
-def _without_retry(function: Callable[..., object]) -> Callable[..., object]:
+def _calling_a_method(function: object) -> FunctionType | None:
+    """The Python code of a function of NumPy's that calls a method of its array."""
+    code = vars(function)["__wrapped__"] if type(function) is type(numpy.sum) else None
+    return code if type(code) is FunctionType and "_wrapfunc" in code.__code__.co_names else None
+
+
+def _without_retry(function: Callable[..., object], numpys: FunctionType) -> Callable[..., object]:
     """A function of NumPy's that calls a method of its array once.
 
     NumPy's `_wrapfunc` calls the method of a converted array after each TypeError, which it takes
     for one about a foreign method's arguments, and drops a TypeError that a signal handler raised.
     """
-    numpys: FunctionType = getattr(function, "__wrapped__")  # noqa: B009 - NumPy's stubs do not name it
     names = {**numpys.__globals__, "_wrapfunc": _method}
     direct = FunctionType(numpys.__code__, names, numpys.__name__, numpys.__defaults__)
     direct.__kwdefaults__ = numpys.__kwdefaults__
 
-    @wraps(function)
     def call(array: object, *args: object, **named: object) -> object:
         if type(array) is numpy.ndarray or isinstance(array, numpy.generic):
             for argument in (*args, *named.values()) if named else args:
@@ -49,18 +51,19 @@ def _without_retry(function: Callable[..., object]) -> Callable[..., object]:
             return direct(array, *args, **named)
         return function(array, *args, **named)
 
+    call.__name__, call.__qualname__, call.__doc__ = (
+        numpys.__name__,
+        numpys.__qualname__,
+        numpys.__doc__,
+    )
+    vars(call)["__wrapped__"] = function
     return call
 
 
-def _replace_functions_that_retry() -> None:
-    for name, function in [*globals().items()]:
-        code = getattr(getattr(function, "__wrapped__", None), "__code__", None)
-        if name[0] != "_" and code is not None and "_wrapfunc" in code.co_names:
-            globals()[name] = call = _without_retry(function)
-            _numpy_functions[call] = function
-
-
-_replace_functions_that_retry()
+for _name, _function in _names.items():
+    if (_numpys := _calling_a_method(_function)) is not None:
+        globals()[_name] = _call = _without_retry(_function, _numpys)
+        _numpy_functions[_call] = _function
 globals()["errstate"] = _errstate
 
 

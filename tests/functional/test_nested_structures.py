@@ -265,6 +265,7 @@ def test_one_element_is_a_scalar_as_in_torch_and_in_a_structure_an_array_as_in_j
     same(whole[1], np.zeros((3, 3)))
 
 
+@pytest.mark.filterwarnings("ignore:hessian.*branches another way:fdiff.errors.RetraceWarning")
 def test_the_hessian_of_an_array_that_is_differentiated_as_it_runs():
     def f(x):
         return np.array([v**3 if v > 0 else np.sin(v) for v in x])

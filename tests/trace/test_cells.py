@@ -65,6 +65,7 @@ def told(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cells")
     (folder / "cells.json").write_text(json.dumps(CELLS))
     given = {**os.environ, "IPYTHONDIR": str(folder), "FDIFF_CACHE_DIR": "off"}
+    given["PYTHONWARNINGS"] = "default"  # printed, whatever this process makes of warnings
     call = [sys.executable, "-c", SHELL, str(folder / "cells.json")]
     ran = subprocess.run(call, env=given, text=True, capture_output=True, check=False)
     assert "TOLD" in ran.stdout, ran.stderr
