@@ -191,12 +191,10 @@ def measured(name: str) -> dict[str, float]:
     figures["memory"] = memory() - before
     figures["second"] = timed(lambda: call(x))
     figures["to the steady state"] = figures["first"] + figures["second"]
-    best = steady(lambda: call(x), 0.2)
     begin = time.process_time()
-    for _ in range(20):  # until it is compiled
-        took = timed(lambda: call(x))
-        if took < 1.5 * best:
-            break
+    for _ in range(20):  # until it is compiled, by one of the calls or beside them
+        call(x)
+        worker.wait()
     figures["to the steady state"] += time.process_time() - begin
     figures["steady"] = steady(lambda: call(x))
     if name in HESSIANS:

@@ -88,7 +88,7 @@ class BreakEven:
         if not self._loops or seconds < self._worth.get(layouts, PATIENCE):
             return False
         most = max(ASK_FIRST, self._loops)  # nobody asks first what takes longer without
-        self._worth[layouts] = self._estimate(layouts, seconds, most)
+        self._worth[layouts] = self._estimate(layouts, seconds, most, sources=2.0)
         return seconds >= self._worth[layouts]
 
     def point(self, layouts: Layouts) -> float:
@@ -118,13 +118,16 @@ class BreakEven:
             return f"a kernel is compiled when asked for: it would take {in_words(self._price)}"
         return f"{spent} so far, a kernel is expected to take {in_words(due)}"
 
-    def _estimate(self, layouts: Layouts, spent: float, most: float = ASK_FIRST) -> float:
+    def _estimate(
+        self, layouts: Layouts, spent: float, most: float = ASK_FIRST, *, sources: float = 1.0
+    ) -> float:
         """The `spent` at which to compile a kernel, or to ask again, because asking takes time too.
 
         One of more than `most` seconds is never due. First the cost is bounded by the tape's
         length; a tape too long to be compiled unasked is not looked at further, unless a kernel of
         this length exists. Then the disk is searched, and last the source is generated and its cost
-        predicted.
+        predicted. That is not done before a kernel could be compiled that takes as long as its
+        source does, or as several `sources`.
         """
         length = len(self._tape)
         price, looked = writing_seconds(self._tape), PATIENCE + LOOK_SECONDS * length
@@ -135,8 +138,8 @@ class BreakEven:
             return math.inf
         if near and kernels.on_disk(self._tape, layouts, self._compiler):
             price = LOAD_SECONDS
-        elif spent < PATIENCE + price <= PATIENCE + most:
-            return PATIENCE + price
+        elif spent < PATIENCE + sources * price <= PATIENCE + most:
+            return PATIENCE + sources * price
         elif spent < price + IMPORT_SECONDS and not kernels.can_schedule():
             return spent + PATIENCE
         elif price <= most:
@@ -164,9 +167,10 @@ def scheduling(tape: Tape, call: str) -> Stage:
 
 
 def writing_seconds(tape: Tape) -> float:
-    """Expected seconds to generate the source of a kernel."""
+    """Expected seconds to generate the source of a kernel, with the bodies of its loops."""
     loops = sum(1 for node in tape.nodes if node.types[0].shape)
-    return WRITE_SECONDS * len(tape) + LOOP_SECONDS * loops
+    inside = sum([writing_seconds(body) for _, _, body in tape.bodies()])
+    return WRITE_SECONDS * len(tape) + LOOP_SECONDS * loops + inside
 
 
 def in_words(seconds: float) -> str:
