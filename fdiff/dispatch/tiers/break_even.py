@@ -88,7 +88,7 @@ class BreakEven:
         if not self._loops or seconds < self._worth.get(layouts, PATIENCE):
             return False
         most = max(ASK_FIRST, self._loops)  # nobody asks first what takes longer without
-        self._worth[layouts] = self._estimate(layouts, seconds, most, sources=2.0)
+        self._worth[layouts] = self._estimate(layouts, seconds, most, texts=2)
         return seconds >= self._worth[layouts]
 
     def point(self, layouts: Layouts) -> float:
@@ -119,15 +119,14 @@ class BreakEven:
         return f"{spent} so far, a kernel is expected to take {in_words(due)}"
 
     def _estimate(
-        self, layouts: Layouts, spent: float, most: float = ASK_FIRST, *, sources: float = 1.0
+        self, at: Layouts, spent: float, most: float = ASK_FIRST, texts: int = 1
     ) -> float:
         """The `spent` at which to compile a kernel, or to ask again, because asking takes time too.
 
         One of more than `most` seconds is never due. First the cost is bounded by the tape's
         length; a tape too long to be compiled unasked is not looked at further, unless a kernel of
         this length exists. Then the disk is searched, and last the source is generated and its cost
-        predicted. That is not done before a kernel could be compiled that takes as long as its
-        source does, or as several `sources`.
+        predicted, if a kernel that takes as long as some `texts` would have paid off.
         """
         length = len(self._tape)
         price, looked = writing_seconds(self._tape), PATIENCE + LOOK_SECONDS * length
@@ -136,15 +135,15 @@ class BreakEven:
             return looked
         if (near or price <= most) and not kernels.supported(self._tape):
             return math.inf
-        if near and kernels.on_disk(self._tape, layouts, self._compiler):
+        if near and kernels.on_disk(self._tape, at, self._compiler):
             price = LOAD_SECONDS
-        elif spent < PATIENCE + sources * price <= PATIENCE + most:
-            return PATIENCE + sources * price
+        elif spent < PATIENCE + texts * price <= PATIENCE + most:
+            return PATIENCE + texts * price
         elif spent < price + IMPORT_SECONDS and not kernels.can_schedule():
             return spent + PATIENCE
         elif price <= most:
             with scheduling(self._tape, self._account.call):
-                price = kernels.predict_seconds(self._tape, layouts, self._compiler)
+                price = kernels.predict_seconds(self._tape, at, self._compiler)
         self._price = price
         start = 0.0 if kernels.started() else START_SECONDS
         return price + start if price <= most else math.inf
