@@ -88,7 +88,7 @@ class BreakEven:
         if not self._loops or seconds < self._worth.get(layouts, PATIENCE):
             return False
         most = max(ASK_FIRST, self._loops)  # nobody asks first what takes longer without
-        self._worth[layouts] = self._estimate(layouts, seconds, most, texts=2)
+        self._worth[layouts] = self._estimate(layouts, seconds, most, n=2)
         return seconds >= self._worth[layouts]
 
     def point(self, layouts: Layouts) -> float:
@@ -118,15 +118,13 @@ class BreakEven:
             return f"a kernel is compiled when asked for: it would take {in_words(self._price)}"
         return f"{spent} so far, a kernel is expected to take {in_words(due)}"
 
-    def _estimate(
-        self, at: Layouts, spent: float, most: float = ASK_FIRST, texts: int = 1
-    ) -> float:
+    def _estimate(self, at: Layouts, spent: float, most: float = ASK_FIRST, n: int = 1) -> float:
         """The `spent` at which to compile a kernel, or to ask again, because asking takes time too.
 
         One of more than `most` seconds is never due. First the cost is bounded by the tape's
         length; a tape too long to be compiled unasked is not looked at further, unless a kernel of
         this length exists. Then the disk is searched, and last the source is generated and its cost
-        predicted, if a kernel that takes as long as some `texts` would have paid off.
+        predicted, if a kernel that takes as long as `n` sources would have paid off.
         """
         length = len(self._tape)
         price, looked = writing_seconds(self._tape), PATIENCE + LOOK_SECONDS * length
@@ -137,8 +135,8 @@ class BreakEven:
             return math.inf
         if near and kernels.on_disk(self._tape, at, self._compiler):
             price = LOAD_SECONDS
-        elif spent < PATIENCE + texts * price <= PATIENCE + most:
-            return PATIENCE + texts * price
+        elif spent < PATIENCE + n * price <= PATIENCE + most:
+            return PATIENCE + n * price
         elif spent < price + IMPORT_SECONDS and not kernels.can_schedule():
             return spent + PATIENCE
         elif price <= most:
