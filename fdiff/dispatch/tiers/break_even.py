@@ -165,9 +165,8 @@ def scheduling(tape: Tape, call: str) -> Stage:
 
 def writing_seconds(tape: Tape) -> float:
     """Expected seconds to generate the source of a kernel, with the bodies of its loops."""
-    loops = sum(1 for node in tape.nodes if node.types[0].shape)
-    inside = sum([writing_seconds(body) for _, _, body in tape.bodies()])
-    return WRITE_SECONDS * len(tape) + LOOP_SECONDS * loops + inside
+    seconds = [WRITE_SECONDS + LOOP_SECONDS * bool(node.types[0].shape) for node in tape.nodes]
+    return sum(seconds) + sum([writing_seconds(body) for _, _, body in tape.bodies()])
 
 
 def in_words(seconds: float) -> str:
