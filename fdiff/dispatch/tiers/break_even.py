@@ -80,11 +80,11 @@ class BreakEven:
     def is_worth_waiting(self, layouts: Layouts) -> bool:
         """Whether the loops of the next call would take longer than what is left to the point.
 
-        How many trips they have is known before, unlike what else a call takes.
+        Beside a background thread, than compiling takes. The trips alone are known before a call.
         """
         if math.isnan(self._loops):
             self._loops = _seconds_of_trips(self._tape)
-        seconds = self._account.spent + self._loops
+        seconds = self._loops + (0.0 if background.allowed() else self._account.spent)
         if not self._loops or seconds < self._worth.get(layouts, PATIENCE):
             return False
         most = max(ASK_FIRST, self._loops)  # nobody asks first what takes longer without
