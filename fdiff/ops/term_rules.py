@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import Shape, broadcast_all
 from ..tape import Node
-from ..trace import TracedArray, apply
+from ..trace import Array, TracedArray, apply
 from .terms import (
     Entries,
     LinearTerm,
@@ -78,20 +77,20 @@ def selected(s: TermSweep, node: Node) -> list[LinearTerm]:
 def _chosen(s: TermSweep, node: Node, arg: int, e: Entries) -> object:
     """The op on the values of entries of one operand."""
     dtype = s.type(arg).dtype
-    values: Any = np.ones(len(e.rows), dtype) if e.values is None else e.values.astype(dtype, copy=False)
+    values = np.ones(len(e.rows), dtype) if e.values is None else e.values.astype(dtype, copy=False)
     ids = []
     for b in node.args:
         if b == arg or s.moves(b):
             ids.append(s.lift(values if b == arg else np.zeros((), s.type(b).dtype)))
         else:
-            flat: Any = np.reshape(np.broadcast_to(s.value(b), node.type.shape), (-1,))
+            flat = np.reshape(np.broadcast_to(s.value(b), node.type.shape), (-1,))
             ids.append(s.lift(flat[e.rows]))
     return apply(node.primitive, *ids, **dict(node.params))
 
 
 def beside(s: TermSweep, arg: int, term: LinearTerm) -> TracedArray:
     """The entries of an operand that does not move, beside the entries of a term of the result."""
-    x: Any = s.value(arg)
+    x = s.value(arg)
     count, extra = len(term.rows), term.cols.ndim - len(term.rows)
     if x.ndim < count:
         x = np.reshape(x, ((1,) * (count - x.ndim)) + x.shape)
@@ -149,7 +148,7 @@ def moved(s: TermSweep, arg: int, where: np.ndarray) -> list[Entries]:
 
 
 def sliced(s: TermSweep, node: Node) -> list[LinearTerm]:
-    named: dict[str, Any] = dict(node.params)
+    named = dict(node.params)
     runs = list(zip(named["starts"], named["sizes"], named["steps"], strict=True))
     terms = []
     for term in s.terms_of(node.args[0]):
@@ -161,13 +160,13 @@ def sliced(s: TermSweep, node: Node) -> list[LinearTerm]:
 
 
 def unsliced(s: TermSweep, node: Node) -> list[LinearTerm]:
-    named: dict[str, Any] = dict(node.params)
+    named = dict(node.params)
     return [placed(t, named["starts"], named["steps"]) for t in s.terms_of(node.args[0])]
 
 
 def updated(s: TermSweep, node: Node) -> list[LinearTerm]:
     """Terms of a store: the base outside of the region, and the part as a window."""
-    named: dict[str, Any] = dict(node.params)
+    named = dict(node.params)
     base, part = node.args
     sizes = s.type(part).shape
     runs: list[Run] = []
@@ -294,7 +293,7 @@ def _reshaped(term: LinearTerm, source: Shape, target: Shape, groups: Groups) ->
             rows[k] = (int(start), 1, 1)
     count, sides = len(source), extent(tuple(rows))
 
-    def change(a: Any) -> Any:
+    def change(a: Array) -> Array:
         lead, new = list(a.shape[:count]), [1] * len(target)
         for first, second in groups:
             if any(a.shape[k] != 1 for k in first):
@@ -327,7 +326,7 @@ def gathered(s: TermSweep, node: Node) -> list[LinearTerm]:
         terms = s.source_of(source)
     lead, behind = (1,) * len(picked), whole(picked)
 
-    def change(a: Any) -> Any:
+    def change(a: Array) -> Array:
         if all(n == 1 for n in a.shape[:count]) and prod(shape[:count]) != 1:
             return np.reshape(a, (*lead, *a.shape[count:]))
         if a.shape[:count] != shape[:count]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -31,7 +30,7 @@ def _summed(s: TermSweep, t: LinearTerm, axes: Sequence[int], left: Sequence[int
     columns = [k for k in axes if t.cols.shape[k] != 1]
     order = (*left, *range(len(t.rows), t.cols.ndim), *columns)
     cols = np.transpose(t.cols, (*added, *order)).reshape([t.cols.shape[k] for k in order])
-    coef: Any = t.coef
+    coef = t.coef
     if coef is None and added:
         coef = s.lift(np.ones((1,) * t.cols.ndim, node.type.dtype))
     if coef is not None:
@@ -66,7 +65,7 @@ def _product(s: TermSweep, node: Node, q: int, t: LinearTerm) -> LinearTerm:
     """The term of a product with a term in the place of operand `q`."""
     labels = parse(node.param("subscripts"))
     mine, others, out = labels[q], labels[1 - q], labels[2]
-    other: Any = s.value(node.args[1 - q])
+    other = s.value(node.args[1 - q])
     sizes = dict(zip(others, other.shape, strict=True)) | dict(zip(mine, [n for _, n, _ in t.rows], strict=True))
     if t.rows != whole(s.type(node.args[q]).shape):
         keys = dict(zip(mine, rows_key(t.rows), strict=True))
@@ -96,7 +95,7 @@ def _factor(
     labels `added`.
     """
     other, others = beside
-    coef: Any = t.coef
+    coef = t.coef
     own = [] if coef is None else [x for x, n in zip(every, coef.shape, strict=True) if n != 1]
     if coef is not None:
         coef = np.reshape(coef, [n for n in coef.shape if n != 1])
@@ -115,7 +114,7 @@ def _factor(
     return s.lift(product if times == 1 else product * times)
 
 
-def _arranged(array: object, labels: Sequence[str], target: Sequence[str]) -> Any:
+def _arranged(array: object, labels: Sequence[str], target: Sequence[str]) -> np.ndarray:
     """An array with an axis for each label of `target`, of length 1 where it has none."""
     there = [x for x in target if x in labels]
     moved = np.transpose(array, [labels.index(x) for x in there])
@@ -128,7 +127,7 @@ def _arranged(array: object, labels: Sequence[str], target: Sequence[str]) -> An
 
 def cumulated(s: TermSweep, node: Node) -> list[LinearTerm]:
     """Summed where the map is the same along the axis; else each entry goes to those behind it, a triangle."""
-    named: dict[str, Any] = dict(node.params)
+    named = dict(node.params)
     axis, shape = named["axis"], node.type.shape
     n, terms = shape[axis], s.terms_of(node.args[0])
     if all(t.cols.shape[axis] == 1 and t.rows[axis] == (0, n, 1) for t in terms):
@@ -146,7 +145,7 @@ def cumulated(s: TermSweep, node: Node) -> list[LinearTerm]:
 
 
 def _accumulated(s: TermSweep, t: LinearTerm, node: Node, axis: int, n: int) -> TracedArray:
-    factor: Any = s.lift(ones_like(t, node.type.dtype))
+    factor = s.lift(ones_like(t, node.type.dtype))
     full = tuple([n if k == axis else m for k, m in enumerate(factor.shape)])
     return apply(node.primitive, np.broadcast_to(factor, full), **dict(node.params))
 

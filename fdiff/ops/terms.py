@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import gcd, prod
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, Shape
 from ..tape import Node
-from ..trace import TracedArray
+from ..trace import Array, TracedArray
 
 Run = tuple[int, int, int]  # start, size and step (above 0) of the entries along an axis
 Rows = tuple[Run, ...]  # a window: a run along each axis
-Change = Callable[[Any], Any]  # of a map and of a coefficient alike
+Change = Callable[[Array], Array]  # of a map and of a coefficient alike
 SEED = -1  # the source that the tape is linear in; the others are cuts, by number
 
 
@@ -69,7 +69,7 @@ class Entries(NamedTuple):
 
     rows: np.ndarray
     cols: np.ndarray
-    values: Any
+    values: Array | None
     source: int
 
     def at(self, places: np.ndarray, rows: np.ndarray) -> Entries:
@@ -90,7 +90,7 @@ def in_other_rows(lists: Sequence[Entries], where: np.ndarray) -> list[Entries]:
     return moved
 
 
-def taken(values: Any, places: np.ndarray) -> Any:
+def taken(values: Array | None, places: np.ndarray) -> Array | None:
     """Values at places; None stays. A broadcast array is read at its base."""
     if not isinstance(values, TracedArray):
         return None if values is None else values[places]
@@ -101,10 +101,10 @@ def taken(values: Any, places: np.ndarray) -> Any:
     base = nodes[i].type
     if base.size >= values.size:
         return values[places]
-    where: Any = np.arange(base.size).reshape(base.shape)
+    where = np.arange(base.size).reshape(base.shape)
     for node in reversed(views):
         where = node.primitive.rules.evaluate(where, **dict(node.params))
-    read: Any = np.reshape(TracedArray(values.home, i, base), (-1,))
+    read = np.reshape(TracedArray(values.home, i, base), (-1,))
     return read[where[places]]
 
 
@@ -129,7 +129,7 @@ def _slice(run: Run) -> slice:
     return slice(start, None if end < 0 else end, step)
 
 
-def _along(array: Any, key: tuple[slice, ...]) -> object:
+def _along(array: Array, key: tuple[slice, ...]) -> Array:
     """A part of a map or a coefficient, along the axes that it varies along."""
     return array[tuple([slice(None) if n == 1 else k for n, k in zip(array.shape, key, strict=False)])]
 
@@ -202,7 +202,7 @@ def widened(term: LinearTerm, shape: Shape, target: Shape) -> LinearTerm:
     return term.changed(rows, lambda a: np.reshape(a, (*(1,) * lift, *a.shape)) if lift else a)
 
 
-def ones_like(term: LinearTerm, dtype: np.dtype) -> Any:
+def ones_like(term: LinearTerm, dtype: np.dtype) -> Array:
     """The coefficient of a term as an array."""
     return np.ones((1,) * term.cols.ndim, dtype) if term.coef is None else term.coef
 

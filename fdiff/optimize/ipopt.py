@@ -6,8 +6,8 @@ import signal
 import threading
 from collections.abc import Callable, Generator, Sequence
 from time import perf_counter
-from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
@@ -102,11 +102,15 @@ class IpoptCallbacks:
         return self._hessian.rows, self._hessian.cols
 
 
+Callback: TypeAlias = "Callable[[OptimizeResult], object] | None"  # of the user
+Show = Callable[[int, float, float], object]
+
+
 class _Solve(IpoptCallbacks):
     """One solve: callbacks that keep exceptions, which IPOPT cannot pass on."""
 
     def __init__(
-        self, problem: ProblemFunctions, start: np.ndarray, callback: Any, show: Any
+        self, problem: ProblemFunctions, start: np.ndarray, callback: Callback, show: Show
     ) -> None:
         super().__init__(problem)
         self.problem, self.x, self._callback, self._show = problem, start, callback, show
@@ -122,10 +126,10 @@ class _Solve(IpoptCallbacks):
         for name, value in {**instead, "objective": np.nan, "intermediate": False}.items():
             setattr(self, name, self._guarded(getattr(self, name), value))
 
-    def _guarded(self, function: Callable[..., Any], instead: Any) -> Callable[..., Any]:
+    def _guarded(self, function: Callable[..., object], instead: object) -> Callable[..., object]:
         """A callback that after an exception gives NaN, so that IPOPT ends."""
 
-        def guard(*args: Any) -> Any:
+        def guard(*args: object) -> object:
             try:
                 return instead if self.raised is not None else function(*args)
             except BaseException as error:  # noqa: BLE001 - raised again when IPOPT has ended
@@ -176,7 +180,7 @@ class _Outcome(NamedTuple):
     multipliers: Sequence[np.ndarray]
 
 
-def _module(call: str) -> Any:
+def _module(call: str) -> ModuleType:
     """Cyipopt or ipyopt."""
     for name in ("cyipopt", "ipyopt"):
         try:
@@ -186,7 +190,9 @@ def _module(call: str) -> Any:
     raise ImportError(f"{call}: neither cyipopt nor ipyopt is installed.\n{INSTALL}")
 
 
-def _through_cyipopt(module: Any, run: _Solve, multipliers: Any, options: Any) -> _Outcome:
+def _through_cyipopt(
+    module: ModuleType, run: _Solve, multipliers: Sequence[np.ndarray], options: dict[str, object]
+) -> _Outcome:
     problem = run.problem
     (low, high), (cl, cu) = problem.bounds, problem.limits
     n, m = problem.size, problem.rows
@@ -197,8 +203,10 @@ def _through_cyipopt(module: Any, run: _Solve, multipliers: Any, options: Any) -
     return _Outcome(x, info["status"], [info[name] for name in MULTIPLIERS])
 
 
-def _through_ipyopt(module: Any, run: _Solve, multipliers: Any, options: Any) -> _Outcome:
-    def filled(function: Callable[..., Any]) -> Callable[..., None]:
+def _through_ipyopt(
+    module: ModuleType, run: _Solve, multipliers: Sequence[np.ndarray], options: dict[str, object]
+) -> _Outcome:
+    def filled(function: Callable[..., object]) -> Callable[..., None]:
         def fill(*args: Any) -> None:
             args[-1][...] = function(*args[:-1])
 
@@ -223,7 +231,7 @@ def solve(
     start: np.ndarray,
     options: dict[str, object],
     warm_start: OptimizeResult | None,
-    callback: Any,
+    callback: Callback,
     progress: object,
 ) -> OptimizeResult:
     """Solve a compiled problem with IPOPT."""

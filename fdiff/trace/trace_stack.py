@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..device_arrays import CPU
 from ..errors import LeakError, UnsupportedError, failure, message
 from ..foreign_errors import whole_exit
 from ..process import observation
 from ..process.forking import at_fork
+from ..user_lines import Line
 from .recorder import KEEP_NO_TRACED, Handle, Recorder, leaked
 
 
@@ -21,7 +23,7 @@ class Stack(threading.local):
         self.traces: list[Recorder] = []
         self.free = False  # whether gradients were ever off in a trace of this thread
         self.examples = False  # whether arguments are zeros that stand for types
-        self.branches: Any = None  # counts branches by line, for `slow_code`
+        self.branches: Counter[Line | None] | None = None  # by line, for `slow_code`
         self.device: str | None = CPU  # what traced functions run on; None if they do not run
 
 

@@ -48,7 +48,8 @@ class TracedArray(Handle):
 
         astype = copy = reshape = round = __neg__ = __abs__ = __invert__ = _apply
         __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = _operate
-        __truediv__ = __pow__ = __and__ = __or__ = __lt__ = __le__ = __gt__ = __ge__ = _operate
+        __truediv__ = __floordiv__ = __pow__ = __and__ = __or__ = _operate
+        __rtruediv__ = __rfloordiv__ = __lt__ = __le__ = __gt__ = __ge__ = _operate
 
     def __init__(
         self,
@@ -344,6 +345,9 @@ class TracedArray(Handle):
         if log is not None and not log.depth and log.listens():
             return log.question(kind, self)
         return asked(self, kind)
+
+
+Array = TracedArray | np.ndarray  # a traced array, which NumPy's stubs call an ndarray
 
 
 def _within(package: str) -> bool:

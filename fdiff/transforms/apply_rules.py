@@ -19,9 +19,7 @@ from ..ops.entrywise.broadcasting import unbroadcast
 from ..ops.entrywise.elementwise import where
 from ..primitive import ZERO, Primitive
 from ..tape import Node
-from ..trace import TracedArray
-
-Array = TracedArray | np.ndarray  # a traced array, which NumPy's stubs call an ndarray
+from ..trace import Array, TracedArray
 
 
 class Bar(NamedTuple):
@@ -151,8 +149,8 @@ def entries_taken(
 
 
 def entries_read(
-    node: Node, mask: Any, args: Sequence[Any], outs: Sequence[TracedArray]
-) -> list[Any]:
+    node: Node, mask: Array, args: Sequence[Array], outs: Sequence[TracedArray]
+) -> list[Array | None]:
     """For each argument the entries that the entries `mask` of the output are computed from.
 
     Of traced arrays; where the op is elementwise, of any arrays.

@@ -304,7 +304,7 @@ def _inlined(tape: Tape, calls: Mapping[int, Tape]) -> Tape:
 
 
 def _inlining(i: int, inner: Tape, node: Node, results: dict[int, list[int]]) -> Way:
-    def enter(builder: Any, ids: dict[int, int]) -> int:
+    def enter(builder: Builder, ids: dict[int, int]) -> int:
         operands = dict(zip(inner.inputs, [ids[a] for a in node.args], strict=True))
         results[i] = entered(inner, builder, operands, inner.outputs)
         return results[i][0]

@@ -14,11 +14,11 @@ import fdiff.intact_numpy as np
 from ..ops.entrywise.elementwise import where
 from ..ops.entrywise.kink_marks import mark
 from ..tape import INPUT, ITEM, Node, Tape
-from ..trace import Trace, TracedArray
+from ..trace import Array, Trace, TracedArray
 from ..trace.function_to_tape import splice_all
 from ..user_lines import Line
 from .activity import reached
-from .apply_rules import Array, entries_read, entries_taken, masks_of_arguments, narrow_mask
+from .apply_rules import entries_read, entries_taken, masks_of_arguments, narrow_mask
 
 Values = dict[int, TracedArray]
 Mask = Array | Literal[True]

@@ -185,8 +185,8 @@ class CotangentSums:
     def __init__(self, trace: SimplifyingTrace) -> None:
         self.trace = trace
         self.builder = trace.builder
-        self.bars: dict[Any, int] = {}
-        self.masks: dict[Any, int] = {}
+        self.bars: dict[Hashable, int] = {}
+        self.masks: dict[Hashable, int] = {}
         self.certain = CertainEntries(trace.builder)
 
     def accumulate(self, a: Hashable, bar: int, mask: int | None, line: Line | None) -> None:

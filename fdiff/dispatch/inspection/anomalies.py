@@ -153,7 +153,7 @@ def _entries_read(node: Node, mask: Mask, values: Values, i: int) -> list[Mask]:
     """For each operand the entries that the entries `mask` of the result are computed from."""
     args = [np.asarray(values[a]) for a in node.args]
     if node.primitive is where or node.primitive.family == "elementwise":
-        return entries_read(node, mask, args, ())
+        return [np.asarray(read) for read in entries_read(node, mask, args, ())]
     everything = [np.ones(a.shape, np.bool_) for a in args]
     if node.primitive.structure.chooses or len(node.types) > 1:
         return everything

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -110,5 +109,6 @@ def _levels(tape: Tape, alone: list[bool]) -> list[int]:
     return levels
 
 
-def _plain(value: Any) -> np.ndarray:
-    return np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value)
+def _plain(value: object) -> np.ndarray:
+    array = np.asarray(value)
+    return np.ascontiguousarray(array) if array.ndim else array

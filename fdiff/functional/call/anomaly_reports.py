@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
@@ -83,7 +83,7 @@ def kind_of_values(value: object, mask: np.ndarray) -> str:
     return "nan" if np.isnan(bad).any() else "inf"
 
 
-def entries_in_words(value: Any, mask: np.ndarray) -> str:
+def entries_in_words(value: np.ndarray, mask: np.ndarray) -> str:
     """How many entries of an array, and the first of them; nothing of a number."""
     mask = np.broadcast_to(mask, np.shape(value))
     if not mask.shape:

@@ -12,7 +12,7 @@ from ...device_arrays import CPU
 from ...errors import InputError, ShapeError, called, failure, flag, shown
 from ...ops.entrywise.kink_marks import kink_search
 from ...ops.shapes.shaping import traced
-from ...trace import TracedArray, tracing
+from ...trace import Array, TracedArray, tracing
 from ...trace.handler_arguments import resolve
 from ...trace.trace_stack import stack
 from ...tracebacks import public
@@ -23,7 +23,7 @@ from .control_flow import scan
 from .plain_loops import Rows
 
 A = TypeVar("A")
-Combine = Callable[[list[Any], list[Any]], list[Any]]
+Combine = Callable[[list[Array], list[Array]], list[Array]]
 FEW_THREADS, LARGE = 2, 1 << 18  # above both, threads share what is combined
 
 
@@ -79,7 +79,7 @@ def map(f: Callable[[Any], A], xs: Any, *, batch_size: int | None = None) -> A: 
     pieces = [x[:whole].reshape((-1, size, *x.shape[1:])) for x in leaves]
     results = scan(lambda _, x: (None, vmap(f)(x)), None, unflatten(rows.spec, pieces))[1]
     parts, spec = flatten(results)
-    flat: list[Any] = [np.reshape(x, (whole, *np.shape(x)[2:])) for x in parts]  # type: ignore[arg-type] - arrays
+    flat: list[Array] = [np.reshape(x, (whole, *np.shape(x)[2:])) for x in parts]  # type: ignore[arg-type] - arrays
     if whole < rows.length:
         rest = flatten(vmap(f)(unflatten(rows.spec, [x[whole:] for x in leaves])))[0]
         flat = [np.concatenate(pair) for pair in zip(flat, rest, strict=True)]  # type: ignore[arg-type] - arrays
@@ -142,15 +142,15 @@ def associative_scan(
     arrays = [_array(x) for x in leaves]
     for array, path in zip(arrays, paths(spec), strict=True):
         _check_axis(axis, array, f"xs{path}", call)
-    moved: list[Any] = [np.moveaxis(x, axis, 0) for x in arrays]
+    moved: list[Array] = [np.moveaxis(x, axis, 0) for x in arrays]
     rows = Rows(unflatten(spec, moved), None, call)
     if flag(reverse, "reverse", call):
         moved = [x[::-1] for x in moved]
 
-    def combined(a: list[Any], b: list[Any]) -> list[Any]:
+    def combined(a: list[Any], b: list[Any]) -> list[Array]:
         pair = [unflatten(spec, [np.moveaxis(x, 0, axis) for x in side]) for side in (a, b)]
         out, built = flatten(f(*pair))
-        results: list[Any] = [np.moveaxis(_array(x), axis, 0) for x in out]
+        results: list[Array] = [np.moveaxis(_array(x), axis, 0) for x in out]
         if built != spec or any(
             np.shape(x) != np.shape(y) for x, y in zip(results, a, strict=True)
         ):
@@ -165,7 +165,7 @@ def associative_scan(
     return unflatten(spec, [np.moveaxis(x, 0, axis) for x in results])
 
 
-def _check_axis(axis: object, x: Any, name: str, call: str) -> None:
+def _check_axis(axis: object, x: Array, name: str, call: str) -> None:
     if not is_int(axis):
         fact = f"axis must be an int, not {shown(axis)}."
         raise failure(InputError, call, fact, "Give one axis.")
@@ -179,13 +179,13 @@ def _array(x: object) -> Any:
     return x if isinstance(x, TracedArray) or hasattr(x, "dtype") else np.asarray(x)
 
 
-def _one_by_one(xs: list[Any]) -> bool:
+def _one_by_one(xs: list[Array]) -> bool:
     """Whether entries are combined one after another: half the work, and one short kernel."""
     here = tracing() and stack.device in (CPU, None) and not kink_search.on
     return here and (kernels.threads() <= FEW_THREADS or sum(x.size for x in xs) < LARGE)
 
 
-def _by_loop(f: Combine, xs: list[Any], count: int) -> list[Any]:
+def _by_loop(f: Combine, xs: list[Array], count: int) -> list[Array]:
     """The same by a loop, whose carry is the latest result."""
     if count < 2:
         return xs
@@ -193,7 +193,7 @@ def _by_loop(f: Combine, xs: list[Any], count: int) -> list[Any]:
     if kept != [x.dtype for x in xs]:  # results of other dtypes are no carry
         return _partial_results(f, xs, count)
 
-    def step(carry: list[Any], row: list[Any]) -> tuple[list[Any], list[Any]]:
+    def step(carry: list[Array], row: list[Array]) -> tuple[list[Array], list[Array]]:
         new = [x[0] for x in f([x[None] for x in carry], [x[None] for x in row])]
         return new, new
 
@@ -201,7 +201,7 @@ def _by_loop(f: Combine, xs: list[Any], count: int) -> list[Any]:
     return [np.concatenate([x[:1], y]) for x, y in zip(xs, rows, strict=True)]
 
 
-def _partial_results(f: Combine, xs: list[Any], count: int) -> list[Any]:
+def _partial_results(f: Combine, xs: list[Array], count: int) -> list[Array]:
     """Combine neighbours, find the partial results of those, and fill in every second one."""
     if count < 2:
         return xs
@@ -215,7 +215,7 @@ def _partial_results(f: Combine, xs: list[Any], count: int) -> list[Any]:
     return [_woven(a, o, e, count) for a, o, e in zip(first, odd, even, strict=True)]
 
 
-def _woven(first: Any, odd: Any, even: Any, count: int) -> Any:
+def _woven(first: Array, odd: Array, even: Array, count: int) -> Array:
     """Entries at even and odd places as one array."""
     evens = np.concatenate([first, even])
     if count % 2:  # one more at even places

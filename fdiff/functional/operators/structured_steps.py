@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import fdiff.intact_numpy as np
 
@@ -21,6 +21,7 @@ from ...dispatch.variant import Traced
 from ...process.collector import collector_paused
 from ...tape import Tape
 from ...trace import Trace, TracedArray, constant_value, derived_lines, guarded_value, splice
+from ...trace.traced_array import Array
 from ...transforms.derivative_tapes import all_finite
 from ...transforms.pipeline import has_loops
 from ...transforms.terms.declared_patterns import with_declared_calls
@@ -225,7 +226,7 @@ def pins_hold(structure: SparseTape, types: Sequence[ArrayType], check: Tape | N
     """The tape that tells whether index arrays agree with a structure, and `check` holds."""
     with Trace("check", lines=False) as trace:
         inputs = [trace.input(t) for t in types]
-        holds: Any = True
+        holds: Array | bool = True
         for k, seen in structure.pins.items():
             pinned = np.frombuffer(seen, types[k].dtype).reshape(types[k].shape)
             holds = np.logical_and(holds, np.all(np.equal(inputs[k], pinned)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
@@ -12,15 +12,21 @@ from ...arraytype import ArrayType
 from ...dispatch.arguments import Function
 from ...errors import InputError, failure
 from ...foreign_errors import update_wrapper
+from ...hooks import Args
 from ...ops.control.opaque import common_dtype, entrywise_type, opaque
 from ...ops.shapes.shaping import traced
 from ...primitive import Primitive
 from ...process.forking import late
-from ...trace import TracedArray, apply, current, tracing
+from ...trace import Array, TracedArray, apply, current, tracing
 from ...tracebacks import ask, public
 from ..options import check_callable, is_int
 from .custom_derivatives import CustomFunction
 from .ruled_call import UserRule
+
+if TYPE_CHECKING:
+    from .primitive_kernels import UserKernel
+
+Residuals = tuple[object, Args]  # the result, and the arguments
 
 # Few programs need them.
 check_primitive = late("primitive_checks", __package__, "check_primitive")
@@ -218,7 +224,7 @@ def primitive(
     if vjp is not None:
         result.define(UserRule(partial(_kept, result), partial(_pulled, result, vjp)))
     else:
-        push = partial(_pushed, result, jvp) if jvp else partial(_by_slopes, result, partials)
+        push = partial(_pushed, result, jvp) if jvp else partial(_by_slopes, result, rules[0])
         result.define(UserRule(pushforward=push))
     if isinstance(function, np.ufunc):
         result._signature = None  # rules are given the operands, not `out` and the like
@@ -237,7 +243,7 @@ def _check(name: str, like: object, samples: object) -> None:
         raise failure(InputError, name, fact, "Write samples=[(x,), (y,)].")
 
 
-def _kernel(name: str, kernel: object, address: object, partials: Function | None) -> Any:
+def _kernel(name: str, kernel: object, address: object, partials: Function | None) -> UserKernel:
     """The rule of a kernel text or address, and how many arguments it takes."""
     if partials is None:
         fact = "kernel and address are for functions that act entry by entry."
@@ -277,7 +283,7 @@ def _type_at(name: str, types: tuple[ArrayType, ...], at: int) -> ArrayType:
 
 
 def _patterns(
-    name: str, sparsity: Any, out: ArrayType, *types: ArrayType
+    name: str, sparsity: Function, out: ArrayType, *types: ArrayType
 ) -> list[np.ndarray | None]:
     """The patterns that `sparsity` declares for a node with these types."""
     declared = sparsity(*_zeros(types))
@@ -301,22 +307,28 @@ def _truth(pattern: Any) -> np.ndarray | None:
     return np.asarray(pattern.toarray() if hasattr(pattern, "toarray") else pattern) != 0
 
 
-def _kept(function: Any, *args: Any) -> tuple[Any, Any]:
+def _kept(function: PrimitiveFunction, *args: object) -> tuple[object, Residuals]:
     out = function(*args)
     return out, (out, args)
 
 
-def _pulled(function: Any, vjp: Any, residuals: Any, bar: Any) -> Any:
+def _pulled(
+    function: PrimitiveFunction, vjp: Function, residuals: Residuals, bar: object
+) -> object:
     out, args = residuals
     return ask(vjp, [bar, out, *args], function.call, "vjp", "vjp(bar, out, *args)")
 
 
-def _pushed(function: Any, jvp: Any, primals: tuple[Any, ...], dots: tuple[Any, ...]) -> Any:
+def _pushed(
+    function: PrimitiveFunction, jvp: Function, primals: Args, dots: Args
+) -> tuple[object, object]:
     out = function(*primals)
     return out, ask(jvp, [dots, out, *primals], function.call, "jvp", "jvp(dots, out, *args)")
 
 
-def _by_slopes(function: Any, partials: Any, primals: tuple[Any, ...], dots: Any) -> Any:
+def _by_slopes(
+    function: PrimitiveFunction, partials: Function, primals: Args, dots: tuple[Array, ...]
+) -> tuple[object, np.ndarray]:
     out = function(*primals)
     slopes = ask(partials, [*primals, out], function.call, "partials", "partials(*args, out)")
     many = len(slopes) if isinstance(slopes, tuple | list) else type(slopes).__name__

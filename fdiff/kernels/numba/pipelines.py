@@ -58,7 +58,7 @@ class _LowerWithHints(Lower):
                 self.hint(ends[k].terminator, lines)
         return entry
 
-    def hint(self, back: Any, lines: set[int]) -> None:
+    def hint(self, back: ir.ConditionalBranch, lines: set[int]) -> None:
         """Give hints for a loop with these lines of the text."""
         raise NotImplementedError
 
@@ -72,12 +72,12 @@ class _LowerWithHints(Lower):
 
 
 class _LowerOutlined(_LowerWithHints):
-    def hint(self, back: Any, lines: set[int]) -> None:
+    def hint(self, back: ir.ConditionalBranch, lines: set[int]) -> None:
         hint_long_loop(back, len(lines))
 
 
 class _LowerManyCalls(_LowerWithHints):
-    def hint(self, back: Any, lines: set[int]) -> None:
+    def hint(self, back: ir.ConditionalBranch, lines: set[int]) -> None:
         text = "".join(linecache.getlines(self.func_ir.loc.filename))
         hint_many_calls(back, calls_in(ast.parse(text).body, lines))
 
@@ -87,7 +87,7 @@ class _OutlinedLowering(BaseNativeLowering):
     _name = "fdiff_outlined_lowering"
 
     @property
-    def lowering_class(self) -> Any:
+    def lowering_class(self) -> type[_LowerWithHints]:
         return _LowerOutlined
 
 
@@ -96,7 +96,7 @@ class _ManyCallsLowering(BaseNativeLowering):
     _name = "fdiff_many_calls_lowering"
 
     @property
-    def lowering_class(self) -> Any:
+    def lowering_class(self) -> type[_LowerWithHints]:
         return _LowerManyCalls
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import fdiff.intact_numpy as np
 
@@ -30,19 +30,20 @@ from ...tape import Tape
 from ...trace import Trace
 from ..tape_to_python import function_of
 
+T = TypeVar("T")
 FEW = 32  # runs of a body before a function is made of it
 
 
-class Operands(NamedTuple):
+class Operands(NamedTuple, Generic[T]):
     """The operands of a loop, by role."""
 
-    trips: Any
-    carries: Sequence[Any]
-    invariants: Sequence[Any]
-    rows: Sequence[Any]
+    trips: T
+    carries: Sequence[T]
+    invariants: Sequence[T]
+    rows: Sequence[T]
 
 
-def operands(args: Sequence[Any], carries: int, rows: int) -> Operands:
+def operands(args: Sequence[T], carries: int, rows: int) -> Operands[T]:
     """Split the arguments of a loop by the numbers of its carries and rows."""
     last = len(args) - rows
     return Operands(args[0], args[1 : 1 + carries], args[1 + carries : last], args[last:])
@@ -124,10 +125,10 @@ def _swinging(carries: int, *, reverse: bool) -> LateParams:
     def make() -> dict[str, object]:
         pair, number = ArrayType((2,), F8), ArrayType((), F8)
         with Trace("loop", lines=False) as trace:
-            state: list[Any] = [trace.input(t) for t in (pair, number)[:carries]]
-            weights: object = trace.input(pair)
-            force: object = trace.input(number)
-            x: Any = state[0] if state else weights * force
+            state = [trace.input(t) for t in (pair, number)[:carries]]
+            weights = trace.input(pair)
+            force = trace.input(number)
+            x = state[0] if state else weights * force
             new = [x + 0.3 * weights * np.sin(force * x)]
             new += [s + np.sum(x * x) for s in state[1:]]
             body = trace.builder.finish([trace.lift(y) for y in (*new[:carries], x * weights)])

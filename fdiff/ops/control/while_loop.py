@@ -66,7 +66,7 @@ def _halving() -> LateParams:
         pair, number = ArrayType((2,), F8), ArrayType((), F8)
         with Trace("while_loop", lines=False) as trace:
             x, _, c = (trace.input(t) for t in (pair, number, pair))
-            new: Any = 0.5 * (x + c / x)
+            new = 0.5 * (x + c / x)
             body = trace.builder.finish([trace.lift(new), trace.lift(np.sum((new - x) ** 2))])
         with Trace("while_loop", lines=False) as trace:
             _, far, _ = (trace.input(t) for t in (pair, number, pair))
@@ -106,7 +106,7 @@ def _evaluate_sized(*args: object, tape: Tape, budget: int | None = None) -> obj
     return tuple(results) if len(results) > 1 else results[0]
 
 
-def sized_tape(trips: Any, *_: object, tape: Tape, budget: int | None = None) -> Tape:
+def sized_tape(trips: np.ndarray | int, *_: object, tape: Tape, budget: int | None = None) -> Tape:
     """The tape with loops that have rows for `trips` trips, within a budget of bytes."""
     most = int(np.max(trips, initial=0))
     return _within(of_length(tape, max(FEWEST, 1 << (most - 1).bit_length())), budget)
@@ -141,8 +141,8 @@ def _doubling() -> LateParams:
     def make() -> dict[str, object]:
         number = ArrayType((), F8)
         with Trace("while_loop", lines=False) as trace:
-            x: Any = trace.input(number)
-            c: Any = trace.input(number)
+            x = trace.input(number)
+            c = trace.input(number)
             body = trace.builder.finish([trace.lift(x + np.sin(c * x)), trace.lift(x * c)])
         with Trace("while_loop", lines=False) as trace:
             args = [trace.input(ArrayType((), INT)), trace.input(number), trace.input(number)]

@@ -61,7 +61,7 @@ def _solve_ivp(
                 steps.append(self.t)
             return message
 
-    kind: Any = StepRecorder if method in METHODS else method
+    kind = StepRecorder if method in METHODS else method
     if copies > 1:
         matrix = options.pop("jac")
         if method == "LSODA":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import integrate as si
@@ -84,7 +83,7 @@ def step(fun: TracedFunction, name: str, dense: bool) -> Tape:
             slope, holds = fun.spliced([at, z], extras)[0], fun.holds([at, z], extras)
             return slope if holds is None else np.where(holds, slope, np.nan)
 
-        h: Any = new - t
+        h = new - t
         ahead = _stages(right, t, y, h, method)[1]
         outs = [ahead, y, _between(right, t, y, h, method)] if dense else [ahead, ahead]
         return simplify(trace.builder.finish([*map(trace.lift, outs)]))

@@ -229,7 +229,7 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: Any) -> li
     own = all_mapped(args[first:], mapped[first:], size)
     directions, n = args[first].shape[-2:]
     joined = [np.reshape(x, (size * directions, *x.shape[2:])) for x in own]
-    out: Any = apply(variations, *args[:first], *joined, **params)
+    out = apply(variations, *args[:first], *joined, **params)
     return [np.moveaxis(np.reshape(out, (out.shape[0], size, directions, n)), 1, 0)]
 
 

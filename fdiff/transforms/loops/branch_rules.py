@@ -8,7 +8,6 @@ dependence, POPL 1983).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -19,7 +18,7 @@ from ...ops.control.switch import SWITCH
 from ...ops.control.while_loop import LENGTH, SIZED, WHILE
 from ...primitive import ZERO
 from ...tape import Tape
-from ...trace import Trace, TracedArray, apply_many, splice
+from ...trace import Array, Trace, TracedArray, apply_many, splice
 from ...trace.derived_lines import kept_by_value
 from ..activity import depends
 from ..batch import batch
@@ -112,13 +111,13 @@ def _batch_switch(
     if not mapped[0]:
         return [*apply_many(SWITCH, *args, branches=tapes)]
     results = [splice(tape, args[1:], args[0].home) for tape in tapes]
-    index: Any = np.clip(args[0], 0, len(branches) - 1)
-    chosen: list[Any] = [*results[0]]
+    index = np.clip(args[0], 0, len(branches) - 1)
+    chosen: list[Array] = [*results[0]]
     for number, outs in enumerate(results[1:], 1):
         for k, out in enumerate(outs):
             here = np.reshape(index == number, (size, *(1,) * (out.ndim - 1)))
             chosen[k] = np.where(here, out, chosen[k])
-    return chosen
+    return [*chosen]
 
 
 # --- loops with a condition -----------------------------------------------------------------------
@@ -211,12 +210,12 @@ def _masked_while(wide: Tape, test: Tape, carries: int) -> tuple[Tape, Tape]:
     tapes = []
     for last in (False, True):
         with SimplifyingTrace("vmap") as trace:
-            state: list[Any] = [trace.input(t) for t in types[:carries]]
-            trips: Any = trace.input(ArrayType(test.output_types[0].shape, INT))
+            state = [trace.input(t) for t in types[:carries]]
+            trips = trace.input(ArrayType(test.output_types[0].shape, INT))
             inputs = [*state, *[trace.input(t) for t in types[carries:]]]
             (runs,) = splice(test, inputs, trace)
             if last:
-                outs: list[Any] = [np.any(runs)]
+                outs: list[object] = [np.any(runs)]
             else:
                 new = splice(wide, inputs, trace)
                 shaped = [np.reshape(runs, (-1, *(1,) * (x.ndim - 1))) for x in new]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...arraytype import ArrayType
 from ...ops.shapes.gather_scatter import gather, scatter_set
@@ -28,6 +28,7 @@ from .bodies import needed_nodes
 from .minimum_cut import SINK, SOURCE, UNBOUNDED, FlowGraph
 
 _ENTRYWISE = 64  # operations of an entry of a result, up to which it is computed again for nothing
+Traced = Sequence[TracedArray]
 _TRIPS = 1 << 10  # of a loop that ends when it is done
 _FREE = frozenset(("elementwise", "leaf", "barrier", ""))
 
@@ -68,7 +69,7 @@ class Restored(NamedTuple):
         return entries
 
     def put_back(
-        self, tape: Tape, ids: Mapping[int, int], trace: Trace, last: Any, old: Sequence[object]
+        self, tape: Tape, ids: Mapping[int, int], trace: Trace, last: TracedArray, old: Traced
     ) -> TracedArray:
         """The array as it was before a trip, which has left the `last` one; `old` are entries."""
         for i, part in zip(reversed(self.stores), reversed(old), strict=True):

@@ -12,7 +12,6 @@ A. Griewank and A. Walther, Algorithm 799: revolve, ACM TOMS 26(1), 2000.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -20,7 +19,7 @@ from ...ops.control.loop import LOOP
 from ...ops.control.while_loop import WHILE
 from ...ops.shapes.gather_scatter import gather, iota, scatter_set
 from ...ops.shapes.view_ops import spread
-from ...trace import TracedArray, apply, apply_many
+from ...trace import Array, TracedArray, apply, apply_many
 from ..derivative_tapes import choose
 from .loop_parts import LoopCall, RowParts, TripParts, taped
 
@@ -29,10 +28,10 @@ def checkpointed(
     giver: LoopCall,
     taker: LoopCall,
     kept: Mapping[int, int],
-    trips: Any,
+    trips: Array,
     parts: TripParts,
     slots: int,
-) -> list[TracedArray]:
+) -> list[Array]:
     """The results of `taker`, which reads outs of `giver` in the place of the rows `kept`.
 
     It goes the other way. At most `slots` snapshots are kept at a time, two at least.
@@ -45,12 +44,11 @@ def checkpointed(
     table = [apply(iota, size=parts.count), *rows.table]
     last, runs = len(start) + len(walk.shared), walk.runs
 
-    def part(flat: list[Any]) -> Sequence[Any]:
+    def part(flat: list[TracedArray]) -> Sequence[Array]:
         number = flat[len(start) + len(shared)]
         walk.enter(flat[len(start) : last])
         rows.enter(flat[last : len(start) + len(shared)], flat[len(start) + len(shared) + 1 :])
         position = walk.position(number)
-        top: Any
         top, places, *stacks = walk.walked(flat[count : len(start)], position)
         state = [apply(gather, x, top) for x in stacks]
         outs = walk.run(state, number)
@@ -77,7 +75,7 @@ class _Walk:
     what its bodies are given, and `enter` there.
     """
 
-    def __init__(self, loop: LoopCall, trips: Any, parts: TripParts, slots: int) -> None:
+    def __init__(self, loop: LoopCall, trips: Array, parts: TripParts, slots: int) -> None:
         self.loop, self.parts, self.slots = loop, parts, slots
         self.rows = RowParts(parts)
         self.invariants = [self.rows.share(x) for x in loop.invariants]
@@ -85,29 +83,29 @@ class _Walk:
         self.all_trips, self.runs = trips, parts.runs(trips)
         self.shared = [trips, self.runs, *self.rows.shared, *self.rows.table]
 
-    def enter(self, values: Sequence[Any]) -> None:
+    def enter(self, values: Sequence[Array]) -> None:
         """Take the values of `shared` in the body under way."""
         first = 2 + len(self.rows.shared)
         self.all_trips, self.runs = values[:2]
         self.rows.enter(values[2:first], values[first:])
 
-    def position(self, number: Any) -> Any:
+    def position(self, number: Array) -> Array:
         """When the loop comes to the part of a number, and the other way round."""
         return self.runs - 1 - number if self.loop.reverse else number
 
-    def trips_of(self, number: Any) -> Any:
+    def trips_of(self, number: Array) -> Array:
         return self.parts.trips_of(number, self.all_trips)
 
-    def start(self) -> list[Any]:
+    def start(self) -> list[Array]:
         """The place of the last snapshot, the positions of all, and themselves."""
 
-        def stack(x: Any) -> Any:
+        def stack(x: Array) -> Array:
             zeros = apply(spread, np.zeros((), x.dtype), shape=(self.slots - 1, *x.shape))
             return np.concatenate([np.expand_dims(x, 0), zeros])
 
         return [np.asarray(0), np.zeros(self.slots, np.int64), *map(stack, self.loop.state)]
 
-    def run(self, state: Sequence[Any], number: Any) -> tuple[TracedArray, ...]:
+    def run(self, state: Sequence[Array], number: Array) -> tuple[TracedArray, ...]:
         """Run a part."""
         table = self.rows.within[1]
         self.rows.within = self.rows.within[0], [apply(gather, x, number) for x in table]
@@ -117,14 +115,14 @@ class _Walk:
         loop = self.loop._replace(state=state, invariants=invariants, rows=rows)
         return loop.run(self.trips_of(number), self.parts.size)
 
-    def walked(self, stack: Sequence[Any], position: Any) -> tuple[TracedArray, ...]:
+    def walked(self, stack: Sequence[Array], position: Array) -> tuple[TracedArray, ...]:
         """The stack with a snapshot at this position, and with those that are left on the way."""
         count, arguments = len(stack), [position, *self._values()]
 
-        def runs(flat: list[Any]) -> Sequence[Any]:
+        def runs(flat: list[TracedArray]) -> Sequence[Array]:
             return [apply(gather, flat[1], flat[0]) < flat[count]]
 
-        def leave(flat: list[Any]) -> Sequence[Any]:
+        def leave(flat: list[TracedArray]) -> Sequence[Array]:
             self.enter(flat[count + 1 :])
             top, places, *stacks = flat[:count]
             at = apply(gather, places, top)
@@ -141,17 +139,17 @@ class _Walk:
         self.enter(values)
         return outputs
 
-    def _values(self) -> list[Any]:
+    def _values(self) -> list[Array]:
         return [self.all_trips, self.runs, *self.rows.within[0], *self.rows.within[1]]
 
-    def _advanced(self, state: Sequence[Any], at: Any, count: Any) -> Sequence[Any]:
+    def _advanced(self, state: Sequence[Array], at: Array, count: Array) -> Sequence[Array]:
         """The carries after some parts, from a position on."""
         values = self._values()
         size = len(state) + 1
         whole = self.loop
         self.loop = whole._replace(body=choose(whole.body, range(whole.carries)))
 
-        def step(flat: list[Any]) -> Sequence[Any]:
+        def step(flat: list[TracedArray]) -> Sequence[Array]:
             self.enter(flat[size:])
             number = self.position(flat[size - 1])
             return [*self.run(flat[: size - 1], number), flat[size - 1] + 1]
@@ -166,22 +164,20 @@ class _Walk:
         return results[:-1]
 
 
-def _next(length: Any, snapshots: Any) -> Any:
+def _next(length: Array, snapshots: Array) -> Array:
     """Parts to the next snapshot, where `length` parts and `snapshots` snapshots are left.
 
     With ``b(s, r) = binom(s + r, s)`` and the least `r` for which ``b(s, r) >= length``, any step
     that leaves at most ``b(s - 1, r)`` parts behind and ``b(s, r - 1)`` before it is best.
     """
 
-    def runs(flat: list[Any]) -> Sequence[Any]:
+    def runs(flat: list[TracedArray]) -> Sequence[Array]:
         return [flat[1] < flat[2]]
 
-    def more(flat: list[Any]) -> Sequence[Any]:
+    def more(flat: list[TracedArray]) -> Sequence[Array]:
         r = flat[0] + 1
         return [r, flat[1] * (flat[3] + r) // r]
 
-    r: Any
-    most: Any
     r, most = _repeated(runs, more, [np.asarray(0), np.asarray(1)], [length, snapshots])[:2]
     before = most * r // (snapshots + r)
     behind = before * snapshots // np.maximum(snapshots + r - 1, 1)
@@ -189,10 +185,10 @@ def _next(length: Any, snapshots: Any) -> Any:
 
 
 def _repeated(
-    runs: Callable[[list[Any]], Sequence[Any]],
-    step: Callable[[list[Any]], Sequence[Any]],
-    state: Sequence[Any],
-    shared: Sequence[Any],
+    runs: Callable[[list[TracedArray]], Sequence[Array]],
+    step: Callable[[list[TracedArray]], Sequence[Array]],
+    state: Sequence[Array],
+    shared: Sequence[Array],
 ) -> tuple[TracedArray, ...]:
     """The state after a loop that runs while a condition holds."""
     arguments = [*state, *shared]

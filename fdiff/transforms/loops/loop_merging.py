@@ -50,7 +50,7 @@ def _merges(tape: Tape) -> Iterator[_Merged]:
                     yield merged
 
 
-def _operands(node: Node) -> Operands:
+def _operands(node: Node) -> Operands[int]:
     return operands(node.args, node.param("carries"), node.param("rows"))
 
 
@@ -93,7 +93,7 @@ def _readers(tape: Tape, i: int) -> set[int]:
 class _Body:
     """The body of a merged loop; its inputs are named by the arguments of the loop."""
 
-    def __init__(self, tape: Tape, carries: Sequence[int], parts: Sequence[Operands]) -> None:
+    def __init__(self, tape: Tape, carries: Sequence[int], parts: Sequence[Operands[int]]) -> None:
         self.builder = builder = Builder()
         types = {a: tape.nodes[a].type for p in parts for a in (*p.carries, *p.invariants, *p.rows)}
         self.state = [builder.input(types[a]) for a in carries]
@@ -102,7 +102,7 @@ class _Body:
         rows = dict.fromkeys([a for p in parts for a in p.rows])
         self.rows = {a: builder.input(ArrayType(types[a].shape[1:], types[a].dtype)) for a in rows}
 
-    def entered(self, node: Node, parts: Operands, places: Sequence[int]) -> list[int]:
+    def entered(self, node: Node, parts: Operands[int], places: Sequence[int]) -> list[int]:
         """The outputs of a loop's body, whose carries are the carries here at these places."""
         body: Tape = node.param("body")
         inputs = [self.state[k] for k in places]

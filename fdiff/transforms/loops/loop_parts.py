@@ -14,7 +14,7 @@ from ...ops.entrywise.elementwise import add
 from ...ops.shapes.gather_scatter import iota
 from ...ops.shapes.view_ops import spread
 from ...tape import Node, Tape
-from ...trace import TracedArray, apply, apply_many
+from ...trace import Array, TracedArray, apply, apply_many
 from ..simplify import SimplifyingTrace
 
 
@@ -24,11 +24,11 @@ class LoopCall(NamedTuple):
     body: Tape
     carries: int
     reverse: bool
-    state: Sequence[Any]
-    invariants: Sequence[Any]
-    rows: Sequence[Any]
+    state: Sequence[Array]
+    invariants: Sequence[Array]
+    rows: Sequence[Array]
 
-    def run(self, trips: Any, length: int) -> tuple[TracedArray, ...]:
+    def run(self, trips: object, length: int) -> tuple[TracedArray, ...]:
         """The last carries and the outs."""
         return apply_many(
             LOOP, trips, *self.state, *self.invariants, *self.rows, body=self.body,
@@ -36,7 +36,7 @@ class LoopCall(NamedTuple):
         )  # fmt: skip
 
 
-def loop_call(node: Node, args: Sequence[object]) -> LoopCall:
+def loop_call(node: Node, args: Sequence[Any]) -> LoopCall:
     """The loop of a node, given arguments in place of its own."""
     params = dict(node.params)
     _, *parts = operands(args, params["carries"], params["rows"])
@@ -54,26 +54,26 @@ class TripParts:
     def count(self) -> int:
         return -(-self.length // self.size)
 
-    def runs(self, trips: Any) -> Any:
+    def runs(self, trips: Array) -> Array:
         """How many parts have trips."""
         return (trips + (self.size - 1)) // self.size
 
-    def trips_of(self, number: Any, trips: Any) -> Any:
+    def trips_of(self, number: Array, trips: Array) -> Array:
         """The trips of a part, where `trips` are the trips of all parts."""
         return np.clip(trips - number * self.size, 0, self.size)
 
-    def cut(self, x: Any) -> Any:
+    def cut(self, x: Array) -> Array:
         """Rows in parts."""
         if missing := self.count * self.size - self.length:
             x = np.concatenate([x, np.zeros((missing, *x.shape[1:]), x.dtype)])
         return np.reshape(x, (self.count, self.size, *x.shape[1:]))
 
-    def joined(self, x: Any) -> Any:
+    def joined(self, x: Array) -> Array:
         """Rows that were in parts."""
         return np.reshape(x, (self.count * self.size, *x.shape[2:]))[: self.length]
 
 
-Maker = Callable[[Any], Any]  # the rows of a part, by its number
+Maker = Callable[[Array], Array]  # the rows of a part, by its number
 
 
 class RowParts:
@@ -84,21 +84,21 @@ class RowParts:
 
     def __init__(self, parts: TripParts) -> None:
         self.parts = parts
-        self.shared: list[Any] = []
-        self.table: list[Any] = []
+        self.shared: list[Array] = []
+        self.table: list[Array] = []
         self.places: dict[tuple[bool, int], int] = {}
-        self.within: tuple[Sequence[Any], Sequence[Any]] = ((), ())
+        self.within: tuple[Sequence[Array], Sequence[Array]] = ((), ())
 
-    def enter(self, shared: Sequence[Any], table: Sequence[Any]) -> None:
+    def enter(self, shared: Sequence[Array], table: Sequence[Array]) -> None:
         """Take the values of `shared`, and entries of the `table`, in the body under way."""
         self.within = shared, table
 
-    def share(self, x: object) -> Callable[[], object]:
+    def share(self, x: Array) -> Callable[[], Array]:
         """A function that returns a value in each part."""
         k = self._place(self.shared, x, cut=False)
         return lambda: self.within[0][k]
 
-    def rows(self, x: Any) -> Maker:
+    def rows(self, x: Array) -> Maker:
         """A function that returns the rows of a part."""
         array = self._made(x) if isinstance(x, TracedArray) else None
         if array is not None:
@@ -106,7 +106,7 @@ class RowParts:
         k = self._place(self.table, x, cut=True)
         return lambda number: self.within[1][k]
 
-    def _place(self, values: list[Any], x: Any, *, cut: bool) -> int:
+    def _place(self, values: list[Array], x: Array, *, cut: bool) -> int:
         key = cut, x.id if isinstance(x, TracedArray) else -id(x)
         if key not in self.places:
             self.places[key] = len(values)
@@ -132,9 +132,9 @@ class RowParts:
 
 
 def taped(
-    function: Callable[[list[Any]], Sequence[object]],
-    arguments: Sequence[Any],
-    table: Sequence[Any],
+    function: Callable[[list[TracedArray]], Sequence[object]],
+    arguments: Sequence[Array],
+    table: Sequence[Array],
 ) -> Tape:
     """The tape of a function of what a loop is given, and of entries of its rows."""
     types = [ArrayType(x.shape, x.dtype) for x in arguments]

@@ -49,7 +49,7 @@ def pushed_body(body: Tape, carries: int, rows: int, wrt: Places) -> tuple[Tape,
     outs = tuple([o for o in range(carries, count) if any(depending[o])])
     moved = [k for k in wrt if k < carries]
     arguments = operands(
-        (None, *zip(body.inputs, range(len(body.inputs)), strict=True)), carries, rows
+        ((-1, -1), *zip(body.inputs, range(len(body.inputs)), strict=True)), carries, rows
     )
     dots = dict(zip(wrt, whole.inputs[len(body.inputs) :], strict=True))
     inputs: list[int] = []
@@ -124,7 +124,7 @@ def _reverse(pullback: Pullback, last: int, sums: tuple[ArrayType, ...]) -> _Rev
             ids.update({i: trace.input(swept.nodes[i].type).node for i in nodes})
 
         enter(state)
-        added: list[Any] = [trace.input(t) for t in sums]
+        added = [trace.input(t) for t in sums]
         after = [trace.input(swept.nodes[i].type) for i in arrays]
         enter([*[swept.inputs[k] for k in invariants], *pullback.kept.nodes])
         old = [[trace.input(t) for t in r.types(swept)] for r in restored]
@@ -134,7 +134,7 @@ def _reverse(pullback: Pullback, last: int, sums: tuple[ArrayType, ...]) -> _Rev
             ids[i] = r.put_back(swept, ids, trace, array, entries).node
         results = _Results(pullback, last, entered(swept, trace.builder, ids, pullback.results))
         for k, i in enumerate(results.terms):
-            term: Any = TracedArray(trace, i, trace.builder.type(i))
+            term = TracedArray(trace, i, trace.builder.type(i))
             added[k] = added[k] | term if term.dtype == BOOL else added[k] + term
         outputs = [*results.state, *map(trace.lift, added), *[ids[i] for i in arrays]]
         return _Reverse(trace.builder.finish([*outputs, *results.rows]), invariants, rows)
@@ -151,7 +151,7 @@ def _seeds(pullback: Pullback) -> tuple[list[int], list[int]]:
 class _Results:
     """The results of a sweep: of carries, of invariants, and of rows, each with its masks."""
 
-    def __init__(self, pullback: Pullback, last: int, results: Sequence[Any]) -> None:
+    def __init__(self, pullback: Pullback, last: int, results: Sequence[int]) -> None:
         carries, count = len(pullback.carries), len(pullback.carries) + len(pullback.inputs)
         shared = carries + sum(k < last for k in pullback.inputs)
         first = count + sum(k in pullback.carries for k in pullback.masked)
@@ -322,10 +322,10 @@ def _masked(body: Tape, carries: int, rows: int) -> Tape:
     last = len(body.inputs) - rows
     with SimplifyingTrace("vmap") as trace:
         state = [trace.input(t) for t in body.input_types[:last]]
-        trips: Any = trace.input(ArrayType((), INT))
+        trips = trace.input(ArrayType((), INT))
         state += [trace.input(t) for t in body.input_types[last:]]
         runs = trace.input(ArrayType((), INT)) < trips
-        outs: Sequence[Any] = splice(body, state, trace)
+        outs = splice(body, state, trace)
         old = [*state[:carries], *[np.zeros((), x.dtype) for x in outs[carries:]]]
         chosen = [np.where(runs, new, x) for new, x in zip(outs, old, strict=True)]
         return trace.builder.finish([trace.lift(x) for x in chosen])

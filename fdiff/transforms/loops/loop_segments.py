@@ -15,9 +15,8 @@ Nested checkpoints: A. Griewank and A. Walther, Evaluating Derivatives, SIAM 200
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isqrt
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -26,8 +25,8 @@ from ...ops.control.loop import LOOP
 from ...ops.control.while_loop import SIZED
 from ...ops.shapes.gather_scatter import iota
 from ...process.room import budget, budget_in_bytes
-from ...tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
-from ...trace import TracedArray, apply, apply_many, constant_value
+from ...tape import INPUT, ITEM, Builder, Node, Params, Tape, Way, rebuild
+from ...trace import Array, TracedArray, apply, apply_many, constant_value
 from ..kept_stages import keep_stages
 from ..simplify import SimplifyingTrace
 from .loop_checkpoints import checkpointed
@@ -66,13 +65,13 @@ def _bodies_within(tape: Tape, limit: int) -> Tape:
     return rebuild(tape, Builder(), ways) if ways else tape
 
 
-def _within(value: Any, limit: int) -> Any:
+def _within(value: object, limit: int) -> object:
     if isinstance(value, Tape):
         return within_budget(value, limit)
-    return tuple([_within(v, limit) for v in value]) if value.__class__ is tuple else value
+    return tuple([_within(v, limit) for v in value]) if type(value) is tuple else value
 
 
-def _entered(node: Node, params: Any) -> Way:
+def _entered(node: Node, params: Params) -> Way:
     return lambda builder, ids: builder.add(
         node.primitive, tuple([ids[a] for a in node.args]), params, None, node.types
     )
@@ -92,7 +91,7 @@ def _cut(tape: Tape, systems: Sequence[System], limit: int) -> Tape:
         cuts = {
             i: c for c in [_Cut(tape, s, value, limit) for s in systems] for i in c.system.loops
         }
-        outs: dict[int, Sequence[TracedArray | None]] = {}
+        outs: dict[int, Sequence[Array | None]] = {}
         for i, (primitive, args, params, types) in enumerate(tape.nodes):
             if i in cuts:
                 outs[i] = cuts[i].results(i)
@@ -108,7 +107,7 @@ def _cut(tape: Tape, systems: Sequence[System], limit: int) -> Tape:
                 ids[i] = trace.builder.add(primitive, operands, params, line, types)
                 continue
             if handle is not None:
-                ids[i] = handle.node
+                ids[i] = trace.lift(handle)
         return trace.builder.finish([ids[o] for o in tape.outputs])
 
 
@@ -172,7 +171,7 @@ class _Cut:
         giver, taker = (self.nodes[i] for i in self.system.loops)
         return giver.param("reverse") != taker.param("reverse")
 
-    def results(self, i: int) -> Sequence[TracedArray | None]:
+    def results(self, i: int) -> Sequence[Array | None]:
         """The results of a loop of the system; None in the places of kept rows."""
         node = self.nodes[i]
         trips, kept = self.value(node.args[0]), self.system.kept[i]
@@ -198,7 +197,9 @@ class _Cut:
         invariants = [rows.share(x) for x in call.invariants]
         makers = {k: rows.rows(x) for k, x in enumerate(call.rows) if k not in kept}
 
-        def make(state: Sequence[Any], number: Any, outs: dict[int, Sequence[Any]]) -> LoopCall:
+        def make(
+            state: Sequence[Array], number: Array, outs: Mapping[int, Sequence[Array]]
+        ) -> LoopCall:
             places = range(len(call.rows))
             table = [makers[k](number) if k in makers else _out(outs, kept[k]) for k in places]
             return call._replace(state=state, invariants=[x() for x in invariants], rows=table)
@@ -214,7 +215,7 @@ class _Cut:
             node, [None if k in kept else self.value(a) for k, a in enumerate(node.args)]
         )
 
-    def in_segments(self, i: int, trips: TracedArray) -> Sequence[TracedArray | None]:
+    def in_segments(self, i: int, trips: TracedArray) -> Sequence[Array | None]:
         """A loop of segments, in which those that it reads rows of run again."""
         parts, rows, call = self.parts, RowParts(self.parts), self.call(i)
         count = len(call.state)
@@ -225,7 +226,7 @@ class _Cut:
         first = count + len(rows.shared)
         start = [*call.state, *rows.shared]
         snapshots = {m: range(0) for m in members}
-        table: list[Any] = [apply(iota, size=parts.count), *rows.table]
+        table: list[Array] = [apply(iota, size=parts.count), *rows.table]
         for m in members:
             snapshots[m] = range(len(table), len(table) + len(self.snapshots[m]))
             table += self.snapshots[m]
@@ -233,11 +234,11 @@ class _Cut:
             k for table in self.system.kept.values() for loop, k in table.values() if loop == i
         }
 
-        def segment(flat: list[object]) -> Sequence[object]:
+        def segment(flat: list[TracedArray]) -> Sequence[object]:
             own = flat[first:]
             rows.enter(flat[count:first], own[1:])
             within = np.asarray(parts.size) if exact else parts.trips_of(own[0], all_trips())
-            outs: dict[int, Sequence[Any]] = {}
+            outs: dict[int, Sequence[Array]] = {}
             for m, make in makers.items():
                 state = flat[:count] if m == i else [own[k] for k in snapshots[m]]
                 outs[m] = make(state, own[0], outs).run(within, parts.size)
@@ -260,7 +261,7 @@ class _Cut:
         return [*results[:count], *rest]
 
 
-def _out(outs: dict[int, Sequence[object]], row: Row) -> object:
+def _out(outs: Mapping[int, Sequence[Array]], row: Row) -> Array:
     return outs[row[0]][row[1]]
 
 

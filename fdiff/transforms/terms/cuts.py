@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, real_dtype
 from ...ops.terms import SEED, Entries, LinearTerm, in_other_rows, taken
-from ...trace import TracedArray
+from ...trace import Array, TracedArray
 from ...user_lines import Line
 from .slots import SparsePlaces, filled, places_of, repeats
 
@@ -38,7 +38,7 @@ class Listed(NamedTuple):
     """A Jacobian with respect to the seed, each place once."""
 
     places: SparsePlaces
-    values: object
+    values: Array | None
 
 
 class Cuts:
@@ -199,14 +199,10 @@ def joined_entries(entries: Sequence[Entries], dtype: np.dtype) -> list[Entries]
         groups.setdefault((e.source, type(e.values), id(e) if large else 0), []).append(e)
     lists = []
     for group in groups.values():
-        rows, cols = (np.concatenate([e[k] for e in group]) for k in (0, 1))
-        values = None
-        if group[0].values is not None and len(group) > 1:
-            values = np.concatenate(
-                [
-                    np.asarray(e.values, dtype) if isinstance(e.values, np.ndarray) else e.values
-                    for e in group
-                ]
-            )
+        rows = np.concatenate([e.rows for e in group])
+        cols = np.concatenate([e.cols for e in group])
+        parts = [e.values for e in group if e.values is not None and len(group) > 1]
+        parts = [np.asarray(p, dtype) if isinstance(p, np.ndarray) else p for p in parts]
+        values = np.concatenate(parts) if parts else None
         lists.append(group[0] if len(group) == 1 else Entries(rows, cols, values, group[0].source))
     return lists

@@ -19,7 +19,7 @@ from ...foreign_errors import not_signalled
 from ...ops.shapes.shaping import traced
 from ...ops.terms import SEED, Entries, LinearTerm, ones_like, taken, whole
 from ...tape import Node, Tape
-from ...trace import TracedArray
+from ...trace import Array, TracedArray
 from ..activity import reached
 from ..simplify import SimplifyingTrace
 from .frozen_values import FrozenValues, Known
@@ -157,7 +157,7 @@ def dense_tape(tape: Tape, asked: Asked, values: Known) -> SparseTape | None:
     return finished(derivation)
 
 
-def side_by_side(sweep: LinearSweep, node: int) -> Any | None:
+def side_by_side(sweep: LinearSweep, node: int) -> Array | None:
     """The Jacobian of a node as a matrix, where the columns of each term are a run, the same in all
     rows, or few; else None.
     """
@@ -165,13 +165,13 @@ def side_by_side(sweep: LinearSweep, node: int) -> Any | None:
     if not columns or not type_.size:
         return None
     merging = Merging(sweep.maps, sweep.lift, type_.dtype)
-    blocks: list[tuple[int, Any]] = []
+    blocks: list[tuple[int, Array]] = []
     for t in merging.side_by_side(sweep.terms.get(node, ())):
         more = _blocks_of(sweep, t, type_)
         if not more:
             return None
         blocks += more
-    parts: list[Any] = []
+    parts: list[Array] = []
     at = 0
     for first, block in sorted(blocks, key=lambda pair: pair[0]):
         if first < at:
@@ -185,7 +185,7 @@ def side_by_side(sweep: LinearSweep, node: int) -> Any | None:
     return np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
 
 
-def _blocks_of(sweep: LinearSweep, t: LinearTerm, type_: ArrayType) -> list[tuple[int, Any]]:
+def _blocks_of(sweep: LinearSweep, t: LinearTerm, type_: ArrayType) -> list[tuple[int, Array]]:
     """Runs of columns of a term, each with the first one; none if they are others in each row."""
     count = type_.ndim
     if t.source != SEED or t.rows != whole(type_.shape):
@@ -204,7 +204,7 @@ def _blocks_of(sweep: LinearSweep, t: LinearTerm, type_: ArrayType) -> list[tupl
     return [(first, np.where(chosen, flat, np.zeros((), type_.dtype)))]
 
 
-def in_places(lists: Sequence[Entries], shape: tuple[int, int], dtype: np.dtype) -> Any:
+def in_places(lists: Sequence[Entries], shape: tuple[int, int], dtype: np.dtype) -> Array:
     """The matrix with these entries, no two of one place, flat."""
     size = shape[0] * shape[1]
     pieces: list[tuple[TracedArray, np.ndarray]] = []

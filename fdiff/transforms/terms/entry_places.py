@@ -8,7 +8,7 @@ method: docs/decisions/terms-and-cuts.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
@@ -16,7 +16,7 @@ from ...errors import FdiffError
 from ...foreign_errors import not_signalled
 from ...ops.terms import SEED, rows_key
 from ...tape import Tape
-from ...trace import Trace, splice
+from ...trace import Array, Trace, splice
 from ..pipeline import derive
 from ..simplify import SimplifyingTrace
 from .declared_patterns import with_declared_calls
@@ -75,7 +75,8 @@ def _places_of(sweep: LinearSweep, node: int) -> EntryPlaces | None:
     entries = sweep.resolved(terms, sweep.type(node))
     if not entries:
         return _NOWHERE
-    return EntryPlaces(*[np.concatenate([e[j] for e in entries]) for j in (0, 1)])
+    rows, cols = [e.rows for e in entries], [e.cols for e in entries]
+    return EntryPlaces(np.concatenate(rows), np.concatenate(cols))
 
 
 def zero_masks(tape: Tape, wrt: Sequence[int], values: Known = ()) -> list[np.ndarray | None]:
@@ -100,7 +101,7 @@ def masked(tape: Tape, masks: Sequence[np.ndarray | None]) -> Tape:
     if all(mask is None for mask in masks):
         return tape
     with Trace("jacobian", lines=False) as trace:
-        blocks: list[Any] = splice(tape, [trace.input(t) for t in tape.input_types], trace)
+        blocks: list[Array] = [*splice(tape, [trace.input(t) for t in tape.input_types], trace)]
         for o, (block, mask) in enumerate(zip(blocks, masks, strict=True)):
             if mask is not None:
                 blocks[o] = np.where(mask.reshape(block.shape), block, np.zeros((), block.dtype))

@@ -97,7 +97,7 @@ def _blocks(body: Tape, places: Places) -> list[Patterns] | None:
     return blocks
 
 
-def _entries(rows: Any, cols: object, shape: tuple[int, int]) -> csr_array:
+def _entries(rows: Sequence[int] | np.ndarray, cols: object, shape: tuple[int, int]) -> csr_array:
     there = np.ones(len(rows), bool)
     return intact_scipy.sparse.csr_array((there, (rows, cols)), shape=shape)
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import broadcast
 from ...ops.shapes.view_ops import unslice
 from ...ops.terms import LinearTerm, Rows, ones_like
-from ...trace import apply
+from ...trace import Array, TracedArray, apply
 from .maps import Maps
 
 MANY = 32  # terms beyond which terms of one entry along an axis are left alone: they are cut
@@ -22,7 +22,7 @@ SMALL = 8  # the length up to which an axis is untied
 class Merging:
     """How the terms of one node are combined; `dtype` is the dtype of the node."""
 
-    def __init__(self, maps: Maps, lift: Any, dtype: np.dtype) -> None:
+    def __init__(self, maps: Maps, lift: Callable[[object], TracedArray], dtype: np.dtype) -> None:
         self.maps, self.lift, self.dtype = maps, lift, dtype
 
     def merged(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
@@ -33,7 +33,7 @@ class Merging:
         fewer = self._untied(fewer) if len(fewer) > 1 else fewer
         return self._of_boxes(fewer) if len(fewer) > 1 else fewer
 
-    def _ones(self, term: LinearTerm) -> Any:
+    def _ones(self, term: LinearTerm) -> TracedArray:
         return self.lift(ones_like(term, self.dtype))
 
     def _added(self, first: LinearTerm, second: LinearTerm) -> LinearTerm:
@@ -98,7 +98,7 @@ class Merging:
             cols = self.maps.affine(int(union[0]), sides, [(len(union), 1)])
         return LinearTerm(terms[0].rows, cols, coef, terms[0].source)
 
-    def _flat_columns(self, t: LinearTerm) -> Any:
+    def _flat_columns(self, t: LinearTerm) -> Array:
         """The coefficient of a term with one axis for all of its columns."""
         factor, count = self._ones(t), len(t.rows)
         full = (*factor.shape[:count], *t.extra)
@@ -213,7 +213,7 @@ class Merging:
             a.extra,
         )
 
-    def _sum_in(self, box: Rows, t: LinearTerm, u: LinearTerm, shared: int) -> Any:
+    def _sum_in(self, box: Rows, t: LinearTerm, u: LinearTerm, shared: int) -> Array:
         """Both coefficients in a box, zeros around each, or beside each other."""
         uneven = [k for k, (x, y) in enumerate(zip(t.rows, u.rows, strict=True)) if x != y]
         first, second = (self._spread(x, uneven) for x in (t, u))
@@ -226,14 +226,14 @@ class Merging:
             [np.broadcast_to(c, (*lead[:k], c.shape[k], *lead[k + 1 :])) for c in pair], axis=k
         )
 
-    def _spread(self, t: LinearTerm, uneven: Sequence[int]) -> Any:
+    def _spread(self, t: LinearTerm, uneven: Sequence[int]) -> Array:
         """The coefficient of a term with all its entries along some axes."""
         factor = self._ones(t)
         shape = tuple([t.rows[k][1] if k in uneven else n for k, n in enumerate(factor.shape)])
         return factor if factor.shape == shape else np.broadcast_to(factor, shape)
 
 
-def _padded(coef: Any, rows: Rows, box: Rows, uneven: Sequence[int]) -> Any:
+def _padded(coef: Array, rows: Rows, box: Rows, uneven: Sequence[int]) -> Array:
     """A coefficient with zeros around it, along the axes where a box is larger than its window."""
     shape = tuple([box[k][1] if k in uneven else n for k, n in enumerate(coef.shape)])
     if coef.shape == shape:

@@ -9,7 +9,7 @@ share no row, a seed for each colour. Our own: docs/decisions/terms-and-cuts.md.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Protocol
+from typing import Protocol
 
 import fdiff.intact_numpy as np
 
@@ -17,7 +17,7 @@ from ...arraytype import ArrayType
 from ...ops.shapes.gather_scatter import scatter_set
 from ...ops.terms import SEED, Entries, LinearTerm, TermSweep, whole
 from ...tape import Node
-from ...trace import TracedArray, apply
+from ...trace import Array, TracedArray, apply
 from ...user_lines import Line
 from ..batch import widened
 from ..simplify import SimplifyingTrace
@@ -71,7 +71,7 @@ def _of_operand(sweep: MixingSweep, node: Node, q: int) -> list[list[LinearTerm]
             at = np.searchsorted(reached, places.cols) * type_.size + places.rows
             values = np.ones(len(at), type_.dtype) if values is None else values
             flat = apply(scatter_set, np.zeros(len(reached) * type_.size, type_.dtype), values, at)
-            seeds: Any = np.reshape(flat, (len(reached), *type_.shape))
+            seeds = np.reshape(flat, (len(reached), *type_.shape))
             return _terms(sweep, node, q, seeds, [_columns(t, reached) for t in node.types], SEED)
     seeds, cols = _units(sweep, type_, pairs, mixing, node.type.ndim)
     maps = [cols if k == 0 else _columns(t, cols.reshape(-1)) for k, t in enumerate(node.types)]
@@ -113,7 +113,7 @@ def _independent(sweep: MixingSweep, node: Node, q: int) -> Pairs:
 
 def _units(
     sweep: MixingSweep, type_: ArrayType, pairs: Pairs, mixing: list[int], ndim: int
-) -> tuple[object, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Unit seeds of the entries that mix, and the map of the columns for each of them."""
     shape, parts = type_.shape, 2 if type_.dtype.kind == "c" else 1
     count = prod(shape[k] for k in mixing)
@@ -135,7 +135,7 @@ def _units(
 
 
 def _terms(
-    sweep: MixingSweep, node: Node, q: int, seeds: Any, maps: list[np.ndarray], source: int
+    sweep: MixingSweep, node: Node, q: int, seeds: Array, maps: list[np.ndarray], source: int
 ) -> list[list[LinearTerm]]:
     """The terms of a source whose columns `maps` name, by the op on all seeds at once."""
     size = seeds.shape[0]
@@ -148,7 +148,7 @@ def _terms(
     return terms
 
 
-def _batched(sweep: MixingSweep, node: Node, q: int, seeds: Any) -> list[TracedArray]:
+def _batched(sweep: MixingSweep, node: Node, q: int, seeds: Array) -> list[TracedArray]:
     """The op on all seeds in place of operand `q`; others that move stand still at zero."""
     size = seeds.shape[0]
     sweep.check(size * sum(t.size for t in node.types))

@@ -7,13 +7,13 @@ Compressed rows: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...ops.shapes.gather_scatter import scatter_add
 from ...ops.terms import Entries
-from ...trace import TracedArray, apply
+from ...trace import Array, TracedArray, apply
 from .stores import as_computed, stored_pieces
 
 INT32 = 2**31  # sizes from here on need wider indices
@@ -43,13 +43,12 @@ def places_of(
     are merged by NumPy's stable sort in linear time, and memory is used again.
     """
     high, wide = shape[::-1] if by_columns else shape
-    first, second = (1, 0) if by_columns else (0, 1)
     ends = np.cumsum([0, *[len(e.rows) for e in entries]])
     count = int(ends[-1])
     key = np.empty(count, np.int64)  # in place: memory that is new costs more than the sorting
     for e, part in zip(entries, np.split(key, ends[1:-1]), strict=False):
-        np.multiply(e[first], wide, out=part)
-        np.add(part, e[second], out=part)
+        np.multiply(e.cols if by_columns else e.rows, wide, out=part)
+        np.add(part, e.rows if by_columns else e.cols, out=part)
     index = np.int32 if max(count, high, wide) < INT32 else np.int64
     if bool(np.all(key[1:] > key[:-1])):
         slots = np.arange(count)
@@ -116,11 +115,11 @@ def _ends(counts: np.ndarray, index: np.dtype | type) -> np.ndarray:
     return starts
 
 
-def _concatenated(parts: list[Any]) -> np.ndarray:
+def _concatenated(parts: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def filled(entries: Sequence[Entries], slots: np.ndarray, size: int, dtype: np.dtype) -> Any:
+def filled(entries: Sequence[Entries], slots: np.ndarray, size: int, dtype: np.dtype) -> Array:
     """The values in their slots: constants once, then each list by stores, or sums where slots
     repeat.
 
@@ -135,13 +134,15 @@ def filled(entries: Sequence[Entries], slots: np.ndarray, size: int, dtype: np.d
         if not isinstance(e.values, TracedArray):
             np.add.at(base, slot, 1 if e.values is None else e.values)
             taken[slot] = True
-    data: Any = base
-    apart: list[tuple[object, np.ndarray]] = []  # what is stored, and then what is added to that
-    more: list[tuple[Any, np.ndarray]] = []
+    data: Array = base
+    apart: list[
+        tuple[TracedArray, np.ndarray]
+    ] = []  # what is stored, and then what is added to that
+    more: list[tuple[TracedArray, np.ndarray]] = []
     for slot, e in parts:
         if not isinstance(e.values, TracedArray):
             continue
-        values: Any = e.values.astype(dtype, copy=False)
+        values = e.values.astype(dtype, copy=False)
         whole = len(slot) == size and data is base and not apart
         if whole and np.array_equal(slot, np.arange(size)):
             data = values + data if taken.any() else values

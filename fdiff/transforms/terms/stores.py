@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
@@ -17,7 +17,7 @@ from ...ops.entrywise.elementwise import add
 from ...ops.shapes.gather_scatter import scatter_set
 from ...ops.shapes.view_ops import reshape, unslice, update
 from ...tape import Node
-from ...trace import TracedArray, apply
+from ...trace import Array, TracedArray, apply
 
 SHARED = 0.75  # the part of the longest run that runs of one loop have at least in common
 FEW = 16  # entries of a run that is not cut
@@ -36,7 +36,7 @@ class Run(NamedTuple):
         return Run(low, high, self.first + (low - self.low) * self.step, self.step)
 
 
-def stored_pieces(data: Any, pieces: Sequence[tuple[Any, np.ndarray]]) -> object:
+def stored_pieces(data: Array, pieces: Sequence[tuple[TracedArray, np.ndarray]]) -> Array:
     """`data` with the values of each piece in its slots, which all differ."""
     runs: list[Run | None] = [_longest_run(*piece) for piece in pieces]
     for group in _between_each_other(runs):

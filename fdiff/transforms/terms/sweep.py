@@ -18,7 +18,7 @@ from ...arraytype import ArrayType, Shape
 from ...ops.term_rules import entrywise
 from ...ops.terms import Entries, LinearTerm, whole
 from ...tape import CONSTANT, ITEM, Node, Tape
-from ...trace import TracedArray
+from ...trace import Array, TracedArray
 from ...user_lines import Line
 from ..activity import reached
 from ..simplify import SimplifyingTrace
@@ -250,7 +250,7 @@ class LinearSweep:
     def resolved(self, terms: Sequence[LinearTerm], type_: ArrayType) -> list[Entries]:
         return self.cuts.of_seed(self.listed(terms, type_), type_.size, type_.dtype)
 
-    def _flat(self, coef: TracedArray, domain: Shape) -> object:
+    def _flat(self, coef: TracedArray, domain: Shape) -> Array:
         value = self.builder.nodes[coef.id].value
         if value is not None:
             return np.broadcast_to(value, domain).reshape(-1)
