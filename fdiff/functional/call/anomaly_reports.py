@@ -83,16 +83,17 @@ def kind_of_values(value: object, mask: np.ndarray) -> str:
     return "nan" if np.isnan(bad).any() else "inf"
 
 
-def entries_in_words(value: np.ndarray, mask: np.ndarray) -> str:
+def entries_in_words(value: object, mask: np.ndarray) -> str:
     """How many entries of an array, and the first of them; nothing of a number."""
-    mask = np.broadcast_to(mask, np.shape(value))
+    array = np.asarray(value)
+    mask = np.broadcast_to(mask, array.shape)
     if not mask.shape:
         return ""
     places = np.argwhere(mask)
     shown = ", ".join(str(tuple(map(int, p)) if len(p) > 1 else int(p[0])) for p in places[:SHOWN])
     more = ", ..." if len(places) > SHOWN else ""
-    kind = kind_of_values(value, mask)
-    both = kind == "nan" and not np.isnan(np.asarray(value)[mask]).all()
+    kind = kind_of_values(array, mask)
+    both = kind == "nan" and not np.isnan(array[mask]).all()
     held = f"{'is' if len(places) == 1 else 'are'} {'nan or inf' if both else kind}"
     return f" {len(places)} of {mask.size} entries {held}: [{shown}{more}]."
 

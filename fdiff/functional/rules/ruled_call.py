@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import fdiff.intact_numpy as np
 
@@ -16,9 +16,6 @@ from ...trace.handler_arguments import resolve
 from ...tracebacks import line_of
 from ...transforms.custom_rules import Site
 from ...tree import flatten, unflatten
-
-if TYPE_CHECKING:
-    from .custom_derivatives import CustomFunction
 
 Handles = Sequence[TracedArray]
 
@@ -98,8 +95,8 @@ class RuledCall:
     `key`.
     """
 
-    def __init__(self, function: CustomFunction[..., object], args: tuple[object, ...]) -> None:
-        self.function = function
+    def __init__(self, function: Any, args: tuple[object, ...]) -> None:
+        self.function = function  # a `custom_derivatives.CustomFunction`
         self.rule: UserRule = function.rule or UserRule()  # a checkpoint has none
         self.nondiff = [args[k] for k in function.nondiff if k < len(args)]
         self.places = [k for k in range(len(args)) if k not in function.nondiff]

@@ -87,7 +87,7 @@ class _OutlinedLowering(BaseNativeLowering):
     _name = "fdiff_outlined_lowering"
 
     @property
-    def lowering_class(self) -> type[_LowerWithHints]:
+    def lowering_class(self) -> Any:
         return _LowerOutlined
 
 
@@ -96,7 +96,7 @@ class _ManyCallsLowering(BaseNativeLowering):
     _name = "fdiff_many_calls_lowering"
 
     @property
-    def lowering_class(self) -> type[_LowerWithHints]:
+    def lowering_class(self) -> Any:
         return _LowerManyCalls
 
 
