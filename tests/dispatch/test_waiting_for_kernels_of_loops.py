@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import fdiff
 from fdiff.dispatch.tiers import break_even
 
 
@@ -24,3 +25,24 @@ def test_a_call_waits_for_no_longer_than_its_loops_take(beside, loops, spent, wa
     point = break_even.BreakEven(None, "", account)
     assert point.is_worth_waiting(("C",)) == waits
     assert np.isfinite(point.point(("C",)))
+
+
+def test_no_source_is_written_for_a_call_that_cannot_wait_for_it(monkeypatch):
+    """Of a long tape neither, whose source alone takes most of the time that is never waited."""
+    asked = []
+    monkeypatch.setattr(break_even.kernels, "predict_seconds", lambda *_: asked.append(1) or 9.0)
+    monkeypatch.setattr(break_even.background, "allowed", lambda: True)
+
+    def f(x):
+        for k in range(1800):
+            x = x * 1.5 - x[k % 3]
+        return fdiff.fori_loop(0, 40_000, lambda _, y: np.sin(y) * 0.5, x)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FDIFF_LOOPS", "unroll")
+        tape = fdiff.make_tape(f, np.ones(4))
+    writing = break_even.writing_seconds(tape)
+    assert writing < break_even.ASK_FIRST < 2 * writing
+    point = break_even.BreakEven(tape, "llvm", break_even.Account())
+    assert not point.is_worth_waiting(("C",))
+    assert asked == []

@@ -135,7 +135,7 @@ class BreakEven:
             return math.inf
         if near and kernels.on_disk(self._tape, at, self._compiler):
             price = LOAD_SECONDS
-        elif spent < PATIENCE + n * price <= PATIENCE + most:
+        elif price <= most and spent < PATIENCE + n * price:
             return PATIENCE + n * price
         elif spent < price + IMPORT_SECONDS and not kernels.can_schedule():
             return spent + PATIENCE
