@@ -61,7 +61,7 @@ def name_of_text(structure: str) -> str:
 
 def makers() -> str:
     """A hash of the sources that make machine code of a text, and say what its words mean."""
-    return digest(*(_HERE / name for name in _MAKERS))
+    return digest(*(_HERE.joinpath(name) for name in _MAKERS))
 
 
 @lru_cache(maxsize=1)
@@ -149,14 +149,14 @@ def _of_user() -> Path | None:
     ):
         if path := environment_value(variable):
             home = _absolute(path)
-            return None if home is None else home / below
+            return None if home is None else home.joinpath(below)
     return None
 
 
 def _temporary() -> Path | None:
     """A directory of this user among temporary files."""
     with Suppressed(OSError):  # a system without a place for them
-        return Path(tempfile.gettempdir()) / f"fdiff-{_user()}"
+        return Path(tempfile.gettempdir()).joinpath(f"fdiff-{_user()}")
     return None
 
 
@@ -185,7 +185,7 @@ def _key() -> bytes:
 def path_of(name: str) -> Path | None:
     """File of the entry called `name`, where it would be written; None without a directory."""
     folder = directory()
-    return folder / _file_name(name) if folder is not None else None
+    return folder.joinpath(_file_name(name)) if folder is not None else None
 
 
 def _file_name(name: str) -> str:
@@ -196,7 +196,7 @@ def _file_name(name: str) -> str:
 def has(name: str) -> bool:
     """Whether the disk holds an entry called `name`."""
     for folder in _folders():
-        path = folder / _file_name(name)
+        path = folder.joinpath(_file_name(name))
         with Suppressed(OSError):
             if _ours(path.lstat(), path):
                 return True
@@ -214,7 +214,7 @@ def read(name: str, kind: str) -> bytes | None:
     is taken for another.
     """
     for folder in _folders():
-        path = folder / _file_name(name)
+        path = folder.joinpath(_file_name(name))
         payload = _payload(path, name, kind)
         if payload is not None:
             with Suppressed(OSError):  # another process may have removed it

@@ -100,7 +100,7 @@ def _granted() -> int:
         if names and "cpu" not in names.split(","):
             continue
         root = Path("/sys/fs/cgroup", "cpu" if names else "")
-        folder = root / path.lstrip("/")
+        folder = root.joinpath(path.lstrip("/"))
         for group in (folder, *folder.parents):
             if not group.is_relative_to(root):
                 break
@@ -112,6 +112,6 @@ def _quota(group: Path) -> int:
     """Whole cores that a control group may use, by its second or first version."""
     for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
         with Suppressed(OSError, ValueError):
-            quota, period = " ".join((group / name).read_text() for name in names).split()
+            quota, period = " ".join((group.joinpath(name)).read_text() for name in names).split()
             return max(int(quota) // int(period), 1) if quota not in ("max", "-1") else sys.maxsize
     return sys.maxsize

@@ -127,6 +127,19 @@ def test_functions_of_python_that_drop_exceptions_are_not_called():
     assert counts == ASKING
 
 
+def test_paths_are_joined_by_a_method():
+    """The operator of paths takes any TypeError for one about what it is given, and drops it."""
+    for file in sorted(FOLDER.rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        if "pathlib" in text:
+            nodes = [*ast.walk(ast.parse(text))]
+            assert not [
+                ast.unparse(n)
+                for n in nodes
+                if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)
+            ], file
+
+
 def test_no_template_of_re_is_expanded():
     """`re` takes any IndexError that arrives there for a group that is not there."""
     expanded = []

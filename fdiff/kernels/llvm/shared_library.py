@@ -24,7 +24,7 @@ def open_library() -> None:
     spec = find_spec("llvmlite")
     if spec is None or spec.origin is None:
         return
-    path = Path(spec.origin).with_name("binding") / get_library_name()
+    path = Path(spec.origin).with_name("binding").joinpath(get_library_name())
     if (status := file_status(path)) is not None:
         check_room(status.st_size)
         system_open = ctypes.CDLL(None).dlopen  # a foreign function: called without the lock

@@ -130,7 +130,7 @@ def _arrays() -> Check:
 def _slots_of_header(names: Iterable[str]) -> dict[str, int]:
     """The slots of these functions by NumPy's own header, as far as that is installed."""
     core = Path(str(_NUMPY.__file__)).parent
-    header = core / "include" / "numpy" / "__multiarray_api.h"
+    header = core.joinpath("include", "numpy", "__multiarray_api.h")
     text = ""
     with Suppressed(OSError):
         text = header.read_text(encoding="latin-1")
