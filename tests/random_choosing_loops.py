@@ -336,7 +336,32 @@ class FormsWriter(CountingWriter):
         return super().statement(indent, depth)
 
 
-WRITERS = {"": Writer, "counts": CountingWriter, "forms": FormsWriter}
+class StatementsWriter(FormsWriter):
+    """Writes one program whose statements branch outside of loops."""
+
+    def heads(self, indent):
+        return ["    " * indent + "for k in ONCE:"]
+
+    def last(self, result):
+        return "", result
+
+    def program(self):
+        lines, depth = [], 99
+        for line in super().program().splitlines():
+            indent = len(line) - len(line.lstrip())
+            if line.strip() == "for k in ONCE:":
+                depth = indent
+                lines.append(" " * indent + "k = 3")
+                continue
+            depth = depth if indent > depth or not line.strip() else 99
+            text = line[4:] if indent > depth else line
+            lines.append(text if text.strip() not in ("break", "continue") else text[:-5] + "pass")
+        return "\n".join(lines) + "\n"
+
+
+WRITERS = {
+    "": Writer, "counts": CountingWriter, "forms": FormsWriter, "statements": StatementsWriter,
+}  # fmt: skip
 
 
 def program(choices, writer=""):

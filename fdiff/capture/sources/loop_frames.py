@@ -35,7 +35,8 @@ class LoopNames(NamedTuple):
     """The variables of a loop: `carried` are handed over, arrays in the `stored` stored into.
 
     The variable `counter` holds the number of the last trip; it is empty where none is carried.
-    A loop that `waits` is a ``while``; one that is `simple` has no loops in it; one that does not
+    A loop that `waits` is a ``while``; `once` stands for a statement outside of loops that is run
+    once. A loop that is `simple` has no loops in it; one that does not
     `branch` is entered in the body of another one alone.
     """
 
@@ -43,6 +44,7 @@ class LoopNames(NamedTuple):
     stored: frozenset[str]
     counter: str = ""
     waits: bool = False
+    once: bool = False
     simple: bool = True
     branches: bool = True
 
@@ -94,7 +96,7 @@ def _entry(name: str, place: int) -> ast.expr:
 
 
 def frame(
-    loop: ast.For | ast.While, over: Iteration | None, own: Sequence[ast.stmt],
+    loop: ast.stmt, over: Iteration | None, own: Sequence[ast.stmt],
     names: LoopNames, number: int,
 ) -> list[ast.stmt]:  # fmt: skip
     """The statements in place of a loop: `own` is the rewritten body, `over` a ``for``'s iteration.
@@ -114,6 +116,8 @@ def frame(
     if isinstance(loop, ast.While):
         first.append(ast.If(loop.test, [ast.Pass()], leaving.left(loop)))
         choice.body = [ast.copy_location(ast.While(loop.test, loop.body, []), loop)]
+    elif not isinstance(loop, ast.For):
+        choice.body = [loop]
     else:
         assert over is not None, "a `for` runs over something"
         rows.value = over.rows

@@ -43,7 +43,7 @@ def with_loop_functions(
         return None
     tree = deepcopy(whole.function)
     rewriting = _Rewriting(tree, Scope(fn), refusals)
-    tree.body = rewriting.block(tree.body)
+    tree.body = rewriting.block(tree.body, outermost=True)
     if not rewriting.loops:
         return None
     new = compiled(whole._replace(function=tree), code)
@@ -77,8 +77,13 @@ class _Rewriting:
         self.tree, self.scope, self.refusals = tree, scope, refusals
         self.loops: dict[str, object] = {}
 
-    def block(self, statements: Sequence[ast.stmt], *, inner: bool = False) -> list[ast.stmt]:
-        """Statements with the loops rewritten that can be; `inner` stand in the body of one."""
+    def block(
+        self, statements: Sequence[ast.stmt], *, inner: bool = False, outermost: bool = False
+    ) -> list[ast.stmt]:
+        """Statements with the loops rewritten that can be; `inner` stand in the body of one.
+
+        The `outermost` stand in no loop: they are rewritten, too, if they branch.
+        """
         new: list[ast.stmt] = []
         for statement in statements:
             if isinstance(statement, (ast.For, ast.While)):
@@ -90,12 +95,36 @@ class _Rewriting:
                     statement.body = self.block(statement.body, inner=inner)
                     new.append(statement)
                 continue
+            if outermost and _is_decision(statement):
+                try:
+                    new += self._decision(statement)
+                except EffectError:  # its parts may be rewritten
+                    outermost = outermost and isinstance(statement, ast.If)
+                else:
+                    continue
             if isinstance(statement, (ast.If, ast.With, ast.Try)):
-                statement.body = self.block(statement.body, inner=inner)
+                own = outermost and isinstance(statement, ast.If)
+                statement.body = self.block(statement.body, inner=inner, outermost=own)
             if isinstance(statement, ast.If):
-                statement.orelse = self.block(statement.orelse, inner=inner)
+                orelse = self.block(statement.orelse, inner=inner, outermost=outermost)
+                statement.orelse = orelse
             new.append(statement)
         return new
+
+    def _decision(self, statement: ast.stmt) -> list[ast.stmt]:
+        """A statement that branches, as a loop of one trip."""
+        check([statement], self.scope)
+        number, raises = len(self.loops), _leaves([statement], ast.Raise)
+        changed, arrays = {*assigned([statement])}, frozenset(stored([statement]))
+        if not changed | arrays:
+            raise EffectError("it assigns nothing")
+        others = {n.id for n in outside(self.tree, statement) if isinstance(n, ast.Name)}
+        read = unbound_reads([statement], set())[1]
+        carried = sorted(n for n in changed | arrays if n in others | read | arrays)
+        carried += [f"{LEFT}{number}", f"{RAISED}{number}"] * raises
+        names = LoopNames(tuple(carried), arrays, once=True)
+        self.loops[f"{OWN}{number}"] = names
+        return frame(deepcopy(statement), None, [statement], names, number)
 
     def _loop(self, loop: ast.For | ast.While, *, inner: bool) -> list[ast.stmt]:
         branches = _branches(loop)
@@ -131,7 +160,18 @@ class _Rewriting:
         carried += [counter] if counter else []
         carried += [f"{LEFT}{number}"] * leaves + [f"{RAISED}{number}"] * raises
         loops = (n for s in body for n in ast.walk(s) if isinstance(n, (ast.For, ast.While)))
-        return LoopNames(tuple(carried), arrays, counter, waits, not any(loops))
+        simple = not any(loops)
+        return LoopNames(tuple(carried), arrays, counter, waits=waits, simple=simple)
+
+
+def _is_decision(statement: ast.stmt) -> bool:
+    """Whether a statement without loops may choose what it assigns."""
+    kinds = ast.IfExp, ast.BoolOp
+    nodes = [*ast.walk(statement)]
+    if any(isinstance(node, (ast.For, ast.While)) for node in nodes):
+        return False
+    assigns = isinstance(statement, (ast.Assign, ast.AugAssign))
+    return isinstance(statement, ast.If) or (assigns and any(isinstance(n, kinds) for n in nodes))
 
 
 def _head(loop: ast.For | ast.While) -> ast.expr:

@@ -16,14 +16,14 @@ def is_read(tree: ast.AST, loop: ast.stmt, name: str) -> bool:
     return False
 
 
-def outside(tree: ast.AST, loop: ast.For | ast.While) -> Iterator[ast.AST]:
-    """The nodes of a function that are not in the body of a loop."""
+def outside(tree: ast.AST, statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a function that are not in a statement, nor in the body of a loop."""
     for child in ast.iter_child_nodes(tree):
         yield child
-        if child is loop:
-            yield from ast.walk(loop.iter if isinstance(loop, ast.For) else loop.test)
-        else:
-            yield from outside(child, loop)
+        if child is not statement:
+            yield from outside(child, statement)
+        elif isinstance(child, (ast.For, ast.While)):
+            yield from ast.walk(child.iter if isinstance(child, ast.For) else child.test)
 
 
 def assigned(statements: Sequence[ast.AST]) -> Iterator[str]:

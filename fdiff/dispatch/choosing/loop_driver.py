@@ -53,9 +53,12 @@ class Driver:
         trace = stack.traces[-1] if stack.traces else None
         if type(trace) is not Trace or trace.calls is None:
             return None
-        inner, table = isinstance(trace.calls, Answers), trip_rows(rows, waits=names.waits)
+        inner, table = (
+            isinstance(trace.calls, Answers),
+            trip_rows(rows, waits=names.waits, once=names.once),
+        )
         few = INNER if inner else FEWEST if names.simple else FEW
-        few = 0 if environment_value("FDIFF_LOOPS") == "check" else few
+        few = 0 if names.once or environment_value("FDIFF_LOOPS") == "check" else few
         if table is None or table.length <= few or not (names.branches or inner):
             return None
         place = f"{body.__code__.co_filename}:{body.__code__.co_firstlineno}"
@@ -70,7 +73,7 @@ class Driver:
         except RefusedLoopError as refusal:
             self.refusals[place] = str(refusal)
             line = user_line() if str(refusal) != UNBRANCHED else None
-            if isinstance(trace.calls, CallLog) and line is not None:
+            if isinstance(trace.calls, CallLog) and line is not None and not names.once:
                 why = f"traced again where its branches differ: {refusal}"
                 trace.calls.refusals[loop_behind(line)] = why
             return None

@@ -20,14 +20,19 @@ UNTOLD = 1 << 40  # trips of a ``while``: more than a run makes
 class TripRows:
     """The rows of a loop: the `numbers` of its trips, and sequences.
 
-    A ``while``, which `waits`, has none. It makes up to `within` trips, or any number. A trip of
-    `sequences` gets its number and an entry of each of them.
+    A ``while``, which `waits`, has none, nor has a statement that is run `once`. A ``while`` makes
+    up to `within` trips, or any number. A trip of `sequences` gets its number and an entry of each.
     """
 
     def __init__(
-        self, numbers: range, sequences: Sequence[Row] | None = None, *, waits: bool = False
+        self,
+        numbers: range,
+        sequences: Sequence[Row] | None = None,
+        *,
+        waits: bool = False,
+        once: bool = False,
     ) -> None:
-        self.numbers, self.sequences, self.waits = numbers, sequences, waits
+        self.numbers, self.sequences, self.waits, self.once = numbers, sequences, waits, once
         self.within: int | None = None
 
     @property
@@ -37,7 +42,7 @@ class TripRows:
 
     def entries(self, index: object) -> object:
         """The number of a trip, and its entries of the sequences."""
-        if self.waits or self.sequences is None:
+        if self.sequences is None:
             return index
         number = cast("int", index)  # or a traced one
         each = [
@@ -62,8 +67,10 @@ class TripRows:
         return [s for s in self.sequences or () if isinstance(s, range)]
 
 
-def trip_rows(rows: object, *, waits: bool) -> TripRows | None:
+def trip_rows(rows: object, *, waits: bool, once: bool) -> TripRows | None:
     """The rows of a loop; None where it runs over something else."""
+    if once:
+        return TripRows(range(1), once=True)
     if waits:
         return TripRows(range(1), waits=True)
     if isinstance(rows, range):

@@ -15,8 +15,9 @@ from ...ops.control.while_loop import WHILE
 from ...ops.shapes.gather_scatter import iota
 from ...primitive import PRIMITIVES
 from ...tape import Tape
-from ...trace import Trace, TracedArray, apply, apply_many
+from ...trace import Trace, TracedArray, apply, apply_many, splice
 from ...trace.array_links import root_of
+from ...trace.looping.call_log import CallLog
 from ...transforms.loops.branch_tree import Way, branching_body, negated
 from ...user_lines import user_line
 from .answers import Answers, Body, runs_of
@@ -81,7 +82,9 @@ class Ways:
 
     def _start(self, v: Variable) -> object:
         """What a variable holds before a trip."""
-        untold = self.rows.waits and not self.rows.within and v.name.startswith(LEFT)
+        rows = self.rows
+        untold = rows.once or (rows.waits and not rows.within)
+        untold = untold and v.name.startswith(LEFT)
         if v.type is None or v.start is UNBOUND or untold:
             return v.start
         return self._input(v.type, scalar=v.scalar, weak=v.weak)
@@ -146,7 +149,8 @@ class Ways:
 
     def _whole(self) -> tuple[Tape, list[int], list[Way], set[int]]:
         """All runs as one tape: its inputs, its ways, and what depends on traced values."""
-        inner, runs, waits = self.inner, self.runs, self.rows.waits
+        inner, runs = self.inner, self.runs
+        plain = self.rows.waits or self.rows.once
         inputs = []
         for k, v, type_ in self.carried:
             h = self.inputs[k]
@@ -157,7 +161,7 @@ class Ways:
             inputs.append(self._input(TRUTH, scalar=True).node)
         outs = [self._outs(run, inputs) for run in runs]
         extras = [i for i in inner.builder.inputs if i not in (*inputs, self.index.node)]
-        first = [*inputs, *extras, *([] if waits else [self.index.node])]
+        first = [*inputs, *extras, *([] if plain else [self.index.node])]
         asked, counts = [node for run in runs for node, _ in run.asked], self.log.counts
         tape = inner.builder.finish([*first, *counts, *asked, *[i for own in outs for i in own]])
         places = iter(tape.outputs)
@@ -165,7 +169,7 @@ class Ways:
         nodes = dict(zip([*first, *counts], [*order, *[next(places) for _ in counts]], strict=True))
         questions = [[(next(places), answer) for _, answer in run.asked] for run in runs]
         results = [[next(places) for _ in own] for own in outs]
-        index = {} if waits else {order[-1]: self.rows.size()}
+        index = {} if plain else {order[-1]: self.rows.size()}
         sizes = CountSizes(
             tape, index, {nodes[i]: growth.on(nodes) for i, growth in counts.items()}
         )
@@ -214,6 +218,10 @@ class Ways:
 
     def enter(self, trace: Trace) -> list[object]:
         """Enter the loop in the trace around; what the variables hold behind it."""
+        if isinstance(log := trace.calls, CallLog):  # which sees no call that enters these nodes
+            if log.frame is not None:
+                log.leave(log.frame)
+            log.forget()
         state = list[object]()
         for _, v, type_ in self.carried:
             start = np.zeros(type_.shape) if v.start is UNBOUND else v.start
@@ -222,7 +230,7 @@ class Ways:
         around = trace.calls if isinstance(trace.calls, Answers) else None
         state += [self._is_new_before(self.variables[k], around) for k in self.loose]
         state += [np.array(True)] * self.demanding
-        results = self._results(state)
+        results = self._results(trace, state)
         flags = dict(zip(self.loose, results[len(self.carried) :], strict=False))
         demands = self._demands(results)
         if around is not None:
@@ -232,7 +240,7 @@ class Ways:
                 self._rely_on(trace, flag, TooFewTripsError("it makes more trips"))
             for flag in flags.values():
                 self._rely_on(trace, flag, RefusedLoopError("a variable holds what it held before"))
-        if trace.calls is not None and (line := user_line()) is not None:
+        if trace.calls is not None and not self.rows.once and (line := user_line()) is not None:
             ways = f"each on one of {len(self.runs)} paths, which it chooses"
             trace.calls.note(((line, 1, 0 if self.rows.waits else self.rows.length, 1, ways),))
         values = [v.constant for v in self.variables]
@@ -263,10 +271,14 @@ class Ways:
             raise error
         guards.expect(flag.id, value=True)
 
-    def _results(self, state: Sequence[object]) -> Sequence[TracedArray]:
+    def _results(self, trace: Trace, state: Sequence[object]) -> Sequence[TracedArray]:
         """The results of the node that is entered."""
         rows, count, tape = self.rows, len(state), self.tape
         assert tape is not None, "a loop is entered behind its body"
+        if rows.once:
+            values = [*state, *self.inner.extra]
+            nodes = [(trace.lift(x), t) for x, t in zip(values, tape.input_types, strict=True)]
+            return splice(tape, [TracedArray(trace, node, t) for node, t in nodes], trace)
         if rows.waits and rows.within:
             return apply_many(
                 LOOP, np.asarray(rows.within), *state, *self.inner.extra,
