@@ -117,6 +117,27 @@ def test_engines_in_cycles_are_closed_once(closed):
     assert not machine._dropped
 
 
+def test_a_function_that_an_exception_leaves_before_its_reference_is_hashed(monkeypatch):
+    """The reference is the key of the engine; the dead one has no hash, and there is no engine."""
+
+    def interrupted(_reference):
+        raise KeyboardInterrupt
+
+    code = machine.glue_code(function_of(TEXT))
+    lasting = machine.Loaded(code, "f")  # a dictionary without entries asks no key for its hash
+    machine_code.release()
+    monkeypatch.setattr(machine, "hash", interrupted, raising=False)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        machine.Loaded(code, "f")
+    del caught
+    gc.collect()
+    assert len(machine._dropped) == 1
+    monkeypatch.undo()
+    machine_code.release()
+    assert not machine._dropped
+    assert lasting.address
+
+
 def test_a_finaliser_closes_nothing(closed):
     """It may run while LLVM is busy with another thread, or in a thread that forks."""
     machine_code.release()

@@ -309,7 +309,7 @@ def release() -> None:
 
 def _close_dropped() -> None:
     while _dropped:
-        with Suppressed(KeyError):  # no engine was made
+        with Suppressed(KeyError, TypeError):  # no engine was made; TypeError: nor was it hashed
             _open.pop(_dropped.popleft()).close()
         if next(_closings) % _GIVEN_BACK == 0:
             give_back()
