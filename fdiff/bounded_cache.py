@@ -1,7 +1,7 @@
 """Caches of bounded size: dictionaries with one way to enter what is kept.
 
 They are plain dictionaries, because reading a dictionary of a class of our own takes 50 ns more,
-and some are read at every operation. None is an `OrderedDict`: where threads share one whose keys
+and some are read at every operation. None is an ``OrderedDict``: where threads share one whose keys
 Python code compares, CPython 3.11 crashes (`tests/faults/test_shared_caches.py`). Loops go over a
 copy, since other threads change them: `[*cache]`, `[*cache.values()]` or `cache.copy().items()`. A
 list of `cache.items()` makes tuples, so a collection may begin, and change the cache meanwhile.

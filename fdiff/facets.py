@@ -132,7 +132,7 @@ class Structure(NamedTuple):
       other entries; a view without it cannot be written to;
     - ``sizeless`` tells that what the rules enter differs in shapes alone where the sizes are
       others (but the same are equal to each other, to 1 or to 0), and that no parameters but
-      `shape` and `sizes` depend on sizes;
+      ``shape`` and ``sizes`` depend on sizes;
     - ``axis_map(axis, out_type, *types, **params)`` is the `AxisMap` of an axis of the output, None
       where its entries do not belong to entries of the arguments;
     - ``masks(mask, args, **params)`` tells of each argument which entries enter the output's

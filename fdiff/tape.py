@@ -224,7 +224,7 @@ class Builder:
         return infer(primitive, params, [self.nodes[a].types for a in args])
 
     def results(self, node_id: int) -> list[int]:
-        """The outputs of a node, each as a node: itself, or an `item` for each of several."""
+        """The outputs of a node, each as a node: itself, or an ``item`` for each of several."""
         count = len(self.nodes[node_id].types)
         if count == 1:
             return [node_id]

@@ -61,7 +61,7 @@ def numbered(line: Line) -> tuple[str, int]:
 
 
 def with_line(lines: tuple[Line, ...], line: Line) -> tuple[Line, ...]:
-    """`known` and one more line, whose instruction is not among them, if it is another.
+    """`lines` and one more line, whose instruction is not among them, if it is another.
 
     A few are told apart by their instructions, of which text made by programs may have thousands
     on one line; more of them by their numbers.

@@ -1,7 +1,7 @@
 """Capture sessions: functions run as private copies, and all their reads are recorded.
 
 The outermost trace of a thread has one session. `watched` opens the session around a run of the
-user's function. At its end the variant gets the reads of each function (`Reads`), and the user's
+user's function. At its end the variant gets the reads of each function (`Capture`), and the user's
 own variables get the values that the private copies wrote.
 """
 
@@ -43,8 +43,8 @@ MOST_DENIALS = 1000  # in one run: a loop may end where values are equal
 class CaptureSession:
     """The reads of the functions of one outermost trace: a `Capture` for each function.
 
-    Captured arrays are numbered in the order in which they were met: `order` holds for each array
-    the number of its function and its number there, `handles` the traced array that stands for it.
+    `captured` holds for each captured array, in the order in which they were met, the number of its
+    function, its number there, and the traced array that stands for it.
     If the trace is to be kept (`repeats`), later calls repeat the writes of a single function.
 
     Conditions that hold at this point alone are decided as they are around it if they are among the
@@ -58,7 +58,6 @@ class CaptureSession:
         self._denied = denied
         self._trace = ref(trace)  # which knows this session: no reference goes round
         self.parts: list[tuple[Callable[..., object], Capture]] = []
-        # Captured arrays: the function that read one, its number there, and what stands for it.
         self.captured: list[tuple[int, int, TracedArray]] = []
         self.running: list[Capture] = []  # of the functions that run, innermost last
         self.over: list[Capture] = []  # of those that have run, in the order in which they ended

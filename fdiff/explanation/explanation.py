@@ -15,10 +15,10 @@ from .text import explanation_text
 class Explanation(Facts):
     """The result of `explain`. It prints as text, and shows tables in Jupyter.
 
-    `call` is the explained call, `tape` the recorded function. `inputs` and `outputs` are its
-    arrays, `guards` the user's lines that branch on values, `loops` the lines where his
-    loops begin and what became of them, `steps` the tapes that the call runs. `costs` and
-    `dependence` are computed when they are first read.
+    ``call`` is the explained call, ``tape`` the recorded function. ``inputs`` and ``outputs`` are
+    its arrays, ``guards`` the user's lines that branch on values, ``loops`` the lines where his
+    loops begin and what became of them, ``steps`` the tapes that the call runs. ``costs`` and
+    ``dependence`` are computed when they are first read.
     """
 
     def __str__(self) -> str:

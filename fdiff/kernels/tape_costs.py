@@ -116,7 +116,7 @@ def _kernel_seconds(node: Node, operands: Sequence[Node], flops: int) -> float:
 
 
 def flops_of_node(node: Node, operands: Sequence[Node]) -> int | None:
-    """The operations of a node that reads `given`; None where nothing is known of them."""
+    """The operations of a node that reads `operands`; None where they cannot be counted."""
     rule = node.primitive.lowering.kernel
     if rule is None:
         return 0 if node.primitive.structure.view or node.primitive.structure.moves else None

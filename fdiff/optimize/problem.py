@@ -112,11 +112,11 @@ class Problem(ProblemFunctions):
         """Minimise with IPOPT, through cyipopt if it is installed, else through ipyopt.
 
         `options` are IPOPT's. `warm_start` is an earlier result, whose multipliers are taken over.
-        `callback` gets `x`, `fun`, `nit` and `infeasibility` of each iteration, and may raise
+        `callback` gets `x`, ``fun``, ``nit`` and ``infeasibility`` of each iteration, and may raise
         StopIteration. `progress` is None, False or ``"tqdm"``. The result has IPOPT's
-        `status` and its words in `message`, and multipliers `mult_g`, `mult_x_L`, `mult_x_U`.
-        Ctrl-C ends the solve, and the result has the last `x`. An exception of a function ends the
-        solve and is raised. A NaN is an evaluation error, after which IPOPT takes a shorter step.
+        `status`, its ``message``, and multipliers ``mult_g``, ``mult_x_L``, ``mult_x_U``. Ctrl-C
+        ends the solve, and the result has the last `x`. An exception of a function ends the solve
+        and is raised. A NaN is an evaluation error, after which IPOPT takes a shorter step.
         """
         call = f"{self.name}.ipopt"
         x = vector(x0, "x0", call)

@@ -52,7 +52,7 @@ class Stage:
     """Some work under way, in a ``with`` statement.
 
     `what` says what is done and `of` to which call of the user's: "compiling", "grad(model)".
-    `size` is a number of operations and `made` a growing list of them. `seconds` is how long the
+    `size` is a number of operations and `nodes` a growing list of them. `seconds` is how long the
     work is expected to take; it follows from the trips where a loop of the user's tells them, and
     from `done` of `total` parts, or a `counter` of them: an iterator that knows how many are left.
     A stage that takes `sweeps` times as long as a counted one inside of it follows from that. With

@@ -20,7 +20,7 @@ class Template(NamedTuple):
     """A fragment of a tape: `steps` to be entered one after the other, and its `outputs`.
 
     Arguments of steps and outputs are *places* in a list that begins with the ids of the operands,
-    and to which each step adds the id of its node. A builder enters them by its method `splice`:
+    and to which each step adds the id of its node. A builder enters them by its method ``splice``:
     steps are what that takes. `result` says what the outputs are. `squared` are the operands that
     are squared: the square of an absolute value is an op of its own.
     """

@@ -250,7 +250,7 @@ def within_budget(tape: Tape) -> Tape:
 
 # --- pipelines ------------------------------------------------------------------------------------
 def _matrix_functions(tape: Tape) -> Tape:
-    """Recognise functions of symmetric matrices, once the table that has `eigh` is loaded."""
+    """Recognise functions of symmetric matrices, once the table that has ``eigh`` is loaded."""
     loaded = "fdiff.ops.linear_algebra.eigenvalues" in sys.modules
     return recognise_matrix_functions(tape) if loaded else tape
 

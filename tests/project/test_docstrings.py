@@ -3,12 +3,16 @@
 The examples are run as doctests: `testpaths` of pyproject.toml names `fdiff`.
 """
 
+import ast
+import builtins
 import importlib
 import inspect
 import re
+import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fdiff
@@ -147,3 +151,69 @@ def test_algorithms_cite_their_source_or_a_decision():
     texts = {p.relative_to(package).as_posix(): p.read_text(encoding="utf-8") for p in paths}
     unsourced = {n for n, text in texts.items() if DEFINES.search(text) and not SOURCE.search(text)}
     assert unsourced == {*listed}
+
+
+DOCUMENTED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+IN_BACKTICKS = re.compile(r"(?<!`)`([A-Za-z_]\w+)`(?!`)")
+# Text of code beside prose: a call, or an equation. Its words explain each other.
+CODE = re.compile(r"``([^`]*[(=][^`]*)``")
+WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def declared(tree):
+    """Names that other modules may mean: words in lower case are too often parameters as well."""
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED[:3]):
+            yield node.name
+        for entry in node.body if isinstance(node, (ast.ClassDef, ast.Module)) else ():
+            targets = entry.targets if isinstance(entry, ast.Assign) else ()
+            targets = (entry.target,) if isinstance(entry, ast.AnnAssign) else targets
+            yield from (n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name))
+
+
+def known_everywhere(trees):
+    """Words that a docstring may put into backticks in any module."""
+    words = {word for tree in trees.values() for word in declared(tree)}
+    words = {word for word in words if not word.islower() or "_" in word}
+    words |= {part for path in trees for part in path.with_suffix("").parts}
+    words |= {name for module in MODULES for name in importlib.import_module(module).__all__}
+    return words | {*dir(np), *dir(builtins), "f"} | sys.stdlib_module_names
+
+
+def unknown_words(text, tree, elsewhere):
+    """Words in backticks in private docstrings that neither the code nor another module has."""
+    documented = [node for node in ast.walk(tree) if isinstance(node, DOCUMENTED)]
+    lines, docs = text.split("\n"), []
+    for node in documented:
+        if (doc := ast.get_docstring(node)) is not None:
+            where = node.body[0]
+            for line in range(where.lineno - 1, where.end_lineno):
+                lines[line] = ""
+            if not re.search(r"^---+$", doc, re.MULTILINE):  # the words of public ones are checked
+                docs.append((where.lineno, doc))
+    words = set(WORD.findall("\n".join(lines))) | elsewhere
+    for line, doc in docs:
+        explained = set(WORD.findall(" ".join(CODE.findall(doc))))
+        for word in IN_BACKTICKS.findall(doc):
+            if word not in words | explained:
+                yield line, word
+
+
+def test_words_in_backticks_are_names():
+    """A parameter that is renamed is renamed in the text, too; others' names have two backticks."""
+    package = Path(fdiff.__file__).parent
+    texts = {p.relative_to(package): p.read_text("utf-8") for p in package.rglob("*.py")}
+    trees = {path: ast.parse(text) for path, text in texts.items()}
+    elsewhere = known_everywhere(trees)
+    unknown = [
+        f"{path}:{line}: {word}"
+        for path, tree in trees.items()
+        for line, word in unknown_words(texts[path], tree, elsewhere)
+    ]
+    assert unknown == []
+
+
+def test_a_renamed_parameter_is_noticed():
+    text = 'def f(prefix):\n    """`known` with `prefix`, as in ``g(tail)`` with `tail`."""\n'
+    tree = ast.parse(text)
+    assert [*unknown_words(text, tree, known_everywhere({}))] == [(2, "known")]

@@ -92,8 +92,8 @@ class ViewOf:
         """Take the edge of the view from its root again, if that was stored into meanwhile.
 
         A gradient that is kept belongs to the view as it is now, also after stores that nobody
-        recorded (torch's `update_tensor_hooks_on_new_gradfn`). Where the root was detached and not
-        stored into, the view keeps its own history.
+        recorded (torch's ``update_tensor_hooks_on_new_gradfn``). Where the root was detached and
+        not stored into, the view keeps its own history.
         """
         edge, stores = self.root.edge_now(), self.root.version.stores()
         if stores == self.stores and (edge is self.seen or self.seen is not None):
@@ -199,7 +199,7 @@ def own_leaf(array: RecordedArray) -> bool:
 def own_handle(leaf: Any, call: NumpyCall) -> Any:
     """The array that NumPy returned; a view of it where it is an operand itself.
 
-    So each result is an array of its own, whose base tells whose memory it is (torch's `view_as`).
+    Each result is an array of its own, whose base tells whose memory it is (torch's ``view_as``).
     """
     if leaf.__class__ is np.ndarray and any(leaf is value for value in call.values):
         return leaf.view()

@@ -242,7 +242,7 @@ def record_one(what: Callable[..., Any], name: str, args: Args, kwargs: Named) -
 
 
 def static_key(prefix: tuple[object, ...], x: Any) -> tuple[object, ...] | None:
-    """`known` and one argument more: an integer, or a slice of integers; None for any other."""
+    """`prefix` and one argument more: an integer, or a slice of integers; None for any other."""
     if x.__class__ is int:
         return (*prefix, int, x)
     if x.__class__ is slice:

@@ -36,8 +36,8 @@ class LoopNames(NamedTuple):
 
     The variable `counter` holds the number of the last trip; it is empty where none is carried.
     A loop that `waits` is a ``while``; `once` stands for a statement outside of loops that is run
-    once. A loop that is `simple` has no loops in it; one that does not
-    `branch` is entered in the body of another one alone.
+    once. A loop that is `simple` has no loops in it; one without `branches` is
+    entered in the body of another one alone.
     """
 
     carried: tuple[str, ...]

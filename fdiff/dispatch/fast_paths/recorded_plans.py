@@ -63,7 +63,7 @@ class _Write(NamedTuple):
 
 
 class PlanRecording:
-    """The record of a plan: its `run` replaces `execute`. `arrays` are the plan's inputs."""
+    """The record of a plan: its `run` replaces `plans.execute`. `arrays` are the plan's inputs."""
 
     def __init__(self, arrays: Sequence[object]) -> None:
         self._made: list[PlannedArray] = []

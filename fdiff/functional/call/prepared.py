@@ -283,7 +283,7 @@ Prepared.__doc__ = ComputedAttribute(  # type: ignore[assignment] - a descriptor
 
 
 def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:
-    """Stand-in for `execute` that compiles the kernel of a step and returns zeros."""
+    """Stand-in for `plans.execute` that compiles the kernel of a step and returns zeros."""
     assert isinstance(step, PlanStep), "no kernel is made of an eager trace"
     missing = step.runner.missing_kernels()
     if missing:

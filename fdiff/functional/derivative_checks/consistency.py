@@ -105,7 +105,7 @@ def _check_derivative_twice(
     seeds: Arrays,
     derivative: Arrays,
 ) -> None:
-    """The derivatives `found` for the seeds `given` are found again."""
+    """A second run for the same `seeds` gives the same `derivative`."""
     gap = _gap(derivative, mode.ask(seeds))
     if gap > settings.nondet_tol + ROUNDING * max(_largest(derivative), _largest(seeds)):
         fact = (
@@ -125,7 +125,7 @@ def _check_linear(
     derivative: Arrays,
     other: Arrays,
 ) -> None:
-    """The derivatives of ``given + other`` are the sums of the derivatives of each."""
+    """The derivative for ``seeds + other`` is the sum of the derivatives for each."""
     together = mode.ask([(a + b).astype(a.dtype) for a, b in zip(seeds, other, strict=True)])
     apart = [a + b for a, b in zip(derivative, mode.ask(other), strict=True)]
     # A sum that cancels keeps the rounding error of its terms.

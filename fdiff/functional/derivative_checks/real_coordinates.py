@@ -45,7 +45,7 @@ def zeros(like: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def only(k: int, part: np.ndarray, like: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Arrays of zeros but for `one` in place `k`."""
+    """Arrays of zeros but for `part` in place `k`."""
     parts = zeros(like)
     parts[k] = part
     return parts

@@ -2,8 +2,8 @@
 
 A function that takes another branch at each call is traced eagerly, for one call. Each function
 below computes the result of an operator's plan step by sweeps through the nodes of that trace
-instead of a derivative tape. `given` are the inputs of the step: the inputs of the function's tape,
-then the vectors of a product.
+instead of a derivative tape. `arrays` are all inputs of the step: the inputs of the function's
+tape, then the vectors of a product.
 """
 
 from __future__ import annotations

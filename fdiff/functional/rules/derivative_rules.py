@@ -60,7 +60,7 @@ class ForwardRule(RuleTracing):
         return self.check.ask([*call.nondiff, primals, tangents], form)
 
     def _added_up(self, primals: tuple[object, ...], tangents: tuple[object, ...]) -> object:
-        """The pushforward of `defjvps`: the sum of a tangent by each argument."""
+        """The pushforward of ``defjvps``: the sum of a tangent by each argument."""
         call = self.call
         out = call.function(*primals)
         total: Any = None

@@ -128,7 +128,7 @@ class RuledCall:
         return self.function.output(self.with_leaves(leaves))
 
     def differentiable(self, leaves: Sequence[object]) -> tuple[object, ...]:
-        """The arguments that are not among `nondiff_argnums`, with these traced leaves."""
+        """The arguments that are not among ``nondiff_argnums``, with these traced leaves."""
         values = list(self.leaves)
         for k, leaf in zip(self.traced, leaves, strict=True):
             values[k] = leaf

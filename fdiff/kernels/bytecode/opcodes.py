@@ -1,7 +1,7 @@
 """The opcodes, elementwise ones from the op tables: docs/decisions/bytecode-interpreter.md.
 
 An instruction is a row of eight 32-bit integers: opcode, ``count``, ``target``, operands ``a``,
-``b``, ``c``, ``steps``, and ``row``, the place of further numbers in a table (`extra`). Places are
+``b``, ``c``, ``steps``, and ``row``, the place of further numbers in a table. Places are
 counted in slots of eight bytes, one for each entry of whatever dtype.
 
 An elementwise op has an opcode for each list of dtypes it takes and for each *form*: ``S`` for

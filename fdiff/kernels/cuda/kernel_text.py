@@ -192,7 +192,7 @@ class KernelTexts:
     def _launch(
         self, draft: _KernelDraft, stored_before: Iterable[str], stored: list[str]
     ) -> Launch:
-        """The launch of a kernel that reads locals `made` before, and stores some of its own."""
+        """The launch of a kernel that loads locals `stored_before`, and stores some of its own."""
         tail = ["if grid_thread == 0:"] if stored else []
         tail += indented(_stored(n, self.locals[n]) for n in stored)
         body = self._with_loads([*draft.lines, *tail], stored_before)
@@ -230,7 +230,7 @@ class KernelTexts:
         return [name for name in numbers if tables[name[0]] not in words]
 
     def _with_loads(self, lines: list[str], stored_before: Iterable[str]) -> list[str]:
-        """Lines that load the locals `made` by kernels before, in each part that uses them.
+        """Lines that load the locals `stored_before`, in each part that uses them.
 
         The same of numbers, from tables, if there are many. Parts are what lies between barriers:
         all values at once would fill the registers.

@@ -46,7 +46,7 @@ Condition = str | End
 
 
 def ends_of(bc_type: object) -> tuple[Condition, Condition]:
-    """Both boundary conditions of a `CubicSpline`."""
+    """Both boundary conditions of a ``CubicSpline``."""
     pair = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
     named = {"clamped": (1, 0.0), "natural": (2, 0.0)}
     return tuple(named.get(c, c) if isinstance(c, str) else (int(c[0]), c[1]) for c in pair)

@@ -290,7 +290,7 @@ def make_interp_spline(
 
 @replaces_if_traced(sp.splev)
 def splev(x: object, tck: object, der: int = 0, ext: int = 0) -> TracedArray:
-    """The values of a curve given by knots and coefficients, as `splrep` returns them."""
+    """The values of a curve given by knots and coefficients, as ``splrep`` returns them."""
     if isinstance(tck, (sp.BSpline, TracedBSpline)):
         tck = tck.tck
     parts: Any = tck

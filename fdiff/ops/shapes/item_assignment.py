@@ -1,6 +1,6 @@
 """Writing with ``x[key] = value``: traced arrays are handles, and a store gives the handle a new value.
 
-The value after a store is a functional update of the value before (`update` for slices, `scatter_set` for index
+The value after a store is a functional update of the value before (``update`` for slices, ``scatter_set`` for index
 arrays). A store through a view also updates the array that it is a view of.
 """
 

@@ -2,7 +2,7 @@
 
 Explicit Runge-Kutta methods: the derivative of the steps that SciPy accepted, a loop, in both modes; in reverse this is the
 discrete adjoint (E. Hairer, S. P. Norsett, G. Wanner, "Solving Ordinary Differential Equations I", 2nd ed., Springer
-1993, section I.14). Other methods (`BDF`, `Radau`, `LSODA`, `odeint`): the variational equations for the
+1993, section I.14). Other methods (``BDF``, ``Radau``, ``LSODA``, ``odeint``): the variational equations for the
 sensitivities of the solution, integrated by the same method with the same tolerances.
 """
 

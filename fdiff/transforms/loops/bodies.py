@@ -55,7 +55,7 @@ def read_inputs(tape: Tape, outputs: Sequence[int], there: Collection[int] = ())
 
 
 def moving(body: Tape, carries: int, flags: Sequence[bool]) -> Places:
-    """The inputs of a loop's body that move where those `given` do at first."""
+    """The inputs of a loop's body that move where those with `flags` move at first."""
     marked = {k for k, move in enumerate(flags) if move and body.input_types[k].floating}
     while True:
         marks = reached(body, {body.inputs[k]: 1 for k in marked}, smoothly=True)

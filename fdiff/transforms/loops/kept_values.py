@@ -10,7 +10,7 @@ last one, and puts the entries back that the trip has overwritten. These alone a
 
 Some values are kept and the others computed again as in T. Chen, B. Xu, C. Zhang and C. Guestrin,
 Training deep nets with sublinear memory cost, arXiv:1604.06174. A minimum cut chooses the values as
-in PyTorch's `min_cut_rematerialization_partition`.
+in PyTorch's ``min_cut_rematerialization_partition``.
 """
 
 from __future__ import annotations

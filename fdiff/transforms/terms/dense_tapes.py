@@ -141,7 +141,7 @@ class DenseDerivation(BlockDerivation):
 
 
 def dense_tape(tape: Tape, asked: Asked, values: Known) -> SparseTape | None:
-    """The dense derivative of a tape whose inputs have the values `known`, in the mode asked for.
+    """The dense derivative of a tape whose inputs have these `values`, in the mode asked for.
 
     None where sweeps do as well, where the structure cannot be told, and where it rests on indices
     that are computed from floats.

@@ -41,7 +41,7 @@ _NOWHERE = EntryPlaces(np.zeros(0, np.int64), np.zeros(0, np.int64))
 def entry_places(tape: Tape, k: int, values: Known = ()) -> list[EntryPlaces | None]:
     """The places of each output for input `k`; None where they are too many or cannot be told.
 
-    `known` are functions that give the values of inputs, as far as they are there.
+    `values` are functions that give the values of inputs, as far as they are there.
     """
     wide = [o for o, t in enumerate(tape.output_types) if t.floating]
     places: list[EntryPlaces | None] = [None if t.floating else _NOWHERE for t in tape.output_types]

@@ -15,7 +15,7 @@ class FrozenValues:
     """Values of nodes that do not depend on what is differentiated, and which of them were asked
     for.
 
-    `known` are functions that give the inputs of the tape, None for those that are differentiated.
+    `values` are functions that give the inputs of the tape, None for those that are differentiated.
     `pins` are the integer inputs that values rest on, `computed` the nodes whose values rest on
     other inputs, too.
     """

@@ -283,7 +283,7 @@ class _Staged:
         """A version that reduces first, for tiles whose rows all add at one index (sorted rows).
 
         Added one by one, each row would wait for the entry that the row before has just written.
-        Indices of the first row that are not `known` yet are loaded.
+        Indices of the first row that are not `loaded` yet are loaded.
         """
         indices = tuple(dict.fromkeys(indices))
         first_index = {p: f"one_{p}" for p in indices}

@@ -200,7 +200,7 @@ class SparseEntries:
         return self.toarray()
 
     def _no_matrix(self, what: str) -> None:
-        """Refuse what gives a `numpy.matrix` for SciPy's older class (`csr_matrix`, ...), whose `*` is the matrix product."""
+        """Refuse what gives a `numpy.matrix` for SciPy's older class (``csr_matrix``, ...), whose `*` is the matrix product."""
         if self.matrix:
             refuse(f"{what}, which is a numpy.matrix (write `toarray()`, or take a sparse array instead of a sparse matrix),")
 

@@ -183,7 +183,7 @@ class TracedSparse(SparseEntries):
         return (-self)._added(other, np.add)
 
     def solved(self, b: object, *, keep: bool = False, transposed: bool = False, how: dict[str, Any] = AS_SPLU) -> TracedArray:
-        """The solution of the system; for one column a vector, as SciPy's `spsolve` gives, unless `keep`."""
+        """The solution of the system; for one column a vector, as SciPy's ``spsolve`` gives, unless `keep`."""
         if self.shape[0] != self.shape[1]:
             raise ValueError(f"matrix must be square (has shape {self.shape})")
         right = traced(b)
