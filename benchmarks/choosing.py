@@ -1,0 +1,57 @@
+"""Loops and statements that choose their branches: `python -m benchmarks.choosing`.
+
+A call of `value_and_grad` at a new point, where the function branches another way, in runs of the
+plain function at the same point: medians of 30 calls, after 60 (loops) or 2,000 (statements, whose
+kernels pay later).
+The programs are those of `tests/dispatch/test_choosing_forms.py` and `test_choosing_statements.py`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+import fdiff
+from fdiff.process.background import worker
+
+from .branches import timed
+from .inputs import HERE, functions
+from .report import duration, ratio, table
+
+TESTS = HERE.parent / "tests"
+CALLS = 30
+FORMS = (
+    "newton", "newton_by_break", "bisection", "adaptive_steps", "number_of_the_trip",
+    "over_an_array", "over_an_enumeration", "over_zipped_rows", "clock", "implicit_steps",
+    "table_in_place", "never_raises",
+)  # fmt: skip
+STATEMENTS = ("eight", "weights")
+
+
+def compared(name: str, f: Callable[..., object], lowest: float, warm: int) -> list[str]:
+    """A row of the table: the plain function, the call, and their ratio."""
+    points = np.random.default_rng(0).uniform(lowest, 1.3, (warm + CALLS, 3))
+    call = fdiff.value_and_grad(f)
+    for x in points[:warm]:
+        np.testing.assert_allclose(call(x)[0], f(x), rtol=1e-11)
+        worker.wait()
+    plain, own = map(statistics.median, timed([f, call], points[warm:]))
+    return [name, duration(plain), duration(own), ratio(own / plain)]
+
+
+def main() -> None:
+    """Print the table."""
+    sys.path[:0] = [str(TESTS), str(TESTS / "dispatch")]
+    rows = []
+    kinds = ("forms", FORMS, 0.2, 60), ("statements", STATEMENTS, -0.9, 2000)
+    for file, names, lowest, warm in kinds:
+        module = functions(TESTS / "dispatch" / f"test_choosing_{file}.py", np)
+        rows += [compared(name, getattr(module, name), lowest, warm) for name in names]
+    print(table(["function", "plain run", "value and gradient", "plain runs"], rows))
+
+
+if __name__ == "__main__":
+    main()
