@@ -42,7 +42,7 @@ from .late_operators import late, of_partitions
 if TYPE_CHECKING:
     from .operator_call import OperatorCall
 
-note_trips = late("loops.loop_faults", "note_trips")
+note_place = late("call.fault_places", "note_place")
 warn_after_hint = forking.late("numpy_warnings", "fdiff.dispatch", "warn_after_hint")
 
 
@@ -140,7 +140,7 @@ def with_reports(
             arguments = call.args, call.kwargs
             warn_after_hint(call.program, call.f, arguments, call.variant, call.arrays)
     except FAULTS as error:
-        note_trips(error, call)
+        note_place(error, call)
         raise
     return result
 

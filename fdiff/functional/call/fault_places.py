@@ -1,7 +1,7 @@
-"""The trip of a loop, and the line of its body, at which NumPy raised an error.
+"""The user's line, and the trip of a loop around it, at which NumPy raised an error.
 
-A loop on the tape has one line, and its kernel one status. After an error, the function is traced
-anew, with the lines of its derivatives, and inspected node by node.
+A kernel has one status for all of its operations, and a loop on the tape has one line. After an
+error, the function is traced anew, with the lines of its derivatives, and inspected node by node.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ...process.room import budget
 from ...tape import Tape
 from ...trace.derived_lines import TripLine, derived_lines, in_trips, written_line
 from ...tracebacks import explain
-from ...user_lines import Line
+from ...user_lines import Line, line_in
 
 if TYPE_CHECKING:
-    from ..call.operator_call import OperatorCall
+    from .operator_call import OperatorCall
 
 
 class _FaultPlace(Exception):  # noqa: N818 - it never leaves this module
@@ -30,16 +30,14 @@ class _FaultPlace(Exception):  # noqa: N818 - it never leaves this module
         self.trips, self.line = trips, line
 
 
-def note_trips(error: Exception, call: OperatorCall) -> None:
-    """Note at an error of NumPy's in which trip it was raised, and by which line of the body.
+def note_place(error: Exception, call: OperatorCall) -> None:
+    """Note at an error of NumPy's by which line, and in which trip of a loop, it was raised.
 
-    The function that is called may have no loops.
+    The function that is called may have no loops, and its traceback may show the line.
     """
-    if (
-        isinstance(error, FdiffError)
-        or call.variant is None
-        or not _has_trips(call.variant.traced.tape)
-    ):
+    if isinstance(error, FdiffError) or call.variant is None:
+        return
+    if line_in(error.__traceback__) and not _has_trips(call.variant.traced.tape):
         return
     before = budget.get()
 
