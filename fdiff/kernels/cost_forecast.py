@@ -8,17 +8,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..tape import Tape
-from . import disk_cache
+from . import disk_cache, kernel_names
 from .compiler_choice import compiler_of
 from .ir.graph_of_tape import kernel_graph, nodes_of_operations
 from .kernel_lookup import kernel_in_memory, predict_seconds, workspace
 from .passes.fusion_report import FusionReport, fusion_report, moved_bytes
-from .source_cache import (
-    place_of_source,
-    predict_run_seconds,
-    select_source,
-    uncounted_routines,
-)
+from .source_cache import place_of_source, predict_run_seconds, select_source, uncounted_routines
 from .tape_costs import CALL_SECONDS
 from .thread_pool import threads
 
@@ -50,7 +45,7 @@ def kernel_forecast(tape: Tape, compiler: str = "") -> KernelForecast:
     text = place_of_source(graph)
     choice = select_source(graph, values)
     in_memory = kernel_in_memory(graph, choice.source, compiler)
-    on_disk = disk_cache.has(disk_cache.name_of(choice.source.text, compiler))
+    on_disk = disk_cache.has(kernel_names.name_of(choice.source.text, compiler))
     return KernelForecast(
         compiler,
         "memory" if in_memory else text,

@@ -16,7 +16,7 @@ from ..process import background
 from ..process.observation import CACHE, mark
 from ..process.progress import Stage
 from ..tape import Tape
-from . import disk_cache, on_demand
+from . import disk_cache, kernel_names, on_demand
 from .compiler_choice import compiler_of, seconds_of
 from .ir.graph_of_tape import has_kernel as has_kernel  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.graph_of_tape import kernel_graph, no_kernel
@@ -124,7 +124,7 @@ def on_disk(tape: Tape, layouts: tuple[str, ...], compiler: str = "") -> bool:
         return False
     kernel_source = select_source(graph, values).source
     in_memory = _key(graph, kernel_source, compiler) in _kernels
-    return in_memory or disk_cache.has(disk_cache.name_of(kernel_source.text, compiler))
+    return in_memory or disk_cache.has(kernel_names.name_of(kernel_source.text, compiler))
 
 
 def cache_info() -> CacheInfo:

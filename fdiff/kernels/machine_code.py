@@ -22,7 +22,7 @@ from ..process.interruptible import has_abandoned_call, wait_for_left
 from ..process.observation import CACHE, COMPILE, mark, span
 from ..process.room import give_back
 from ..process.turns import TurnLock
-from . import disk_cache
+from . import disk_cache, kernel_names
 from .compiler_choice import LLVM, NUMBA, numba_compiler
 from .executable import Executable as Executable  # noqa: PLC0414 - for `kernel_lookup`
 from .executable import Kernel, release_workspaces
@@ -175,14 +175,13 @@ def _loaded(
     symbol: str,
     compiler: str,
     compiled: Callable[[], bytes],
-    way: str = disk_cache.KERNEL,
+    way: str = kernel_names.KERNEL,
 ) -> tuple[Loaded, bool]:
     """The function `symbol` of a text, and whether it was on disk; if not, it is put there.
 
     It has a file for each `way` of optimising it.
     """
-    name = disk_cache.name_of(text, compiler, way)
-    kind = f"code of {symbol}"
+    name, kind = kernel_names.name_of(text, compiler, way), f"code of {symbol}"
     with span(f"read {kind}", CACHE):
         payload = disk_cache.read(name, kind)
     mark(f"{kind} on disk: {'hit' if payload is not None else 'miss'}", CACHE)
@@ -254,7 +253,8 @@ def entry_stub(*, full: bool = False) -> int:
 def _stub_on_disk(*, full: bool) -> bool:
     """Whether the stub needs no time: its code is there, and found right by this installation."""
     text = stub.text(full=full)
-    return all(disk_cache.has(disk_cache.name_of(text, way=way)) for way in ("glue", _TRIED[full]))
+    names = [kernel_names.name_of(text, way=way) for way in ("glue", _TRIED[full])]
+    return all(map(disk_cache.has, names))
 
 
 # The ways of entries that hold nothing: see `stub_binding.rehearsed`.
@@ -263,7 +263,7 @@ _TRIED = {True: "rehearsed", False: "rehearsed as the simple stub"}
 
 def _compile_stub(*, full: bool) -> None:
     text = stub.text(full=full)
-    name, kind = disk_cache.name_of(text, way=_TRIED[full]), "rehearsal of the entry stub"
+    name, kind = kernel_names.name_of(text, way=_TRIED[full]), "rehearsal of the entry stub"
     try:
         with compiling():  # trials count references, which other threads' trials would change
             call = _function(text, "glue")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..process.forking import no_fork
 from ..process.observation import CACHE, mark, span
-from . import disk_cache, on_demand
+from . import disk_cache, kernel_names, on_demand
 from .ir.kernel_graph import KernelGraph, Values
 from .kernel_source import GeneratedKernel, KernelSource, TextFacts, Work, WorkspaceBuffer
 from .thread_pool import threads
@@ -105,7 +105,7 @@ def has_kernel_of_length(length: int) -> bool:
 
 
 def _name_of_size(length: int) -> str:
-    return disk_cache.name_of_text(f"a tape of {length} nodes")
+    return kernel_names.name_of_text(f"a tape of {length} nodes")
 
 
 def forget() -> None:
@@ -143,7 +143,7 @@ def _parallel(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | No
 
 def _name(graph: KernelGraph, heavy: frozenset[int] = frozenset()) -> str:
     """The name of the file of a source; empty without a cache."""
-    return disk_cache.name_of_text(f"{graph}{sorted(heavy)}") if disk_cache.directory() else ""
+    return kernel_names.name_of_text(f"{graph}{sorted(heavy)}") if disk_cache.directory() else ""
 
 
 def _write(name: str, generated: GeneratedKernel) -> None:

@@ -18,7 +18,7 @@ from fdiff.errors import (
     TraceError,
     UnsupportedError,
 )
-from fdiff.functional.operators import dense_sweeps, structured_steps
+from fdiff.functional.operators import dense_modes, structured_steps
 from fdiff.kernels.cuda.devices import adapter
 from fdiff.tree import flatten, map_leaves
 
@@ -473,7 +473,7 @@ def test_what_has_no_kernel_is_named():
 
 
 def test_derivatives_are_not_taken_in_chunks_unless_asked(no_cpu, monkeypatch):
-    monkeypatch.setattr(dense_sweeps, "BUDGET", 8)
+    monkeypatch.setattr(dense_modes, "BUDGET", 8)
     for operator in (fdiff.jacobian, fdiff.jacrev, fdiff.jacfwd):
         prepared = operator(np.cumsum, device="cuda")
         assert_close(prepared(X), np.tril(np.ones((7, 7))))

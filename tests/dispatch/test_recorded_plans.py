@@ -10,7 +10,7 @@ import pytest
 import fdiff
 from fdiff.dispatch.fast_paths import recorded_plans
 from fdiff.errors import UnsupportedError
-from fdiff.functional.operators import dense_sweeps
+from fdiff.functional.operators import dense_modes
 from fdiff.tree import flatten
 from tests.functional.test_c_functions import WITH_CC, Both, compiled
 
@@ -115,7 +115,7 @@ def test_huge_angles_and_captured_arrays_with_strides(misses):
 
 
 def test_chunks_that_the_budget_asks_for(monkeypatch):
-    monkeypatch.setattr(dense_sweeps, "BUDGET", 100)
+    monkeypatch.setattr(dense_modes, "BUDGET", 100)
     seen = []
     sequence = recorded_plans.kernels.kernel_sequence
     monkeypatch.setattr(

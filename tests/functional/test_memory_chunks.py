@@ -7,7 +7,7 @@ import pytest
 
 import fdiff
 from fdiff.dispatch.plans import execute
-from fdiff.functional.operators import dense_plans, dense_sweeps
+from fdiff.functional.operators import dense_modes, dense_plans
 
 MIB = 2**20
 
@@ -24,7 +24,7 @@ def budget(monkeypatch):
 
     def allow(size):
         fdiff.cache_clear()
-        monkeypatch.setattr(dense_sweeps, "BUDGET", size)
+        monkeypatch.setattr(dense_modes, "BUDGET", size)
 
     yield allow
     fdiff.cache_clear()
@@ -129,8 +129,8 @@ def test_chunks_inside_a_trace_are_one_tape():
 def test_the_fewer_passes_are_taken(rows, columns, wanted):
     matrix = np.arange(10.0).reshape(rows, columns)
     tape = fdiff.make_tape(lambda x: matrix @ np.sin(x), np.ones(columns))
-    assert dense_sweeps.pick_mode("auto", tape, (0,)) == wanted
-    assert dense_sweeps.pick_mode("forward", tape, (0,)) == "forward"
+    assert dense_modes.pick_mode("auto", tape, (0,)) == wanted
+    assert dense_modes.pick_mode("forward", tape, (0,)) == "forward"
     x = np.ones(columns)
     for mode in ("auto", "forward", "reverse"):
         found = fdiff.jacobian(lambda x: matrix @ np.sin(x), x, mode=mode)

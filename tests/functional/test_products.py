@@ -10,7 +10,7 @@ from thread_counts import ask_for_threads
 import fdiff
 from benchmarks import algebra, algebra_cases
 from fdiff import kernels
-from fdiff.functional.operators import dense_sweeps
+from fdiff.functional.operators import dense_modes
 from fdiff.interpret import evaluate
 from fdiff.transforms.batch import batch
 from fdiff.transforms.forward import jvp
@@ -263,7 +263,7 @@ def test_strided_arguments(seed):
 def budget(monkeypatch):
     def allow(size):
         fdiff.cache_clear()
-        monkeypatch.setattr(dense_sweeps, "BUDGET", size)
+        monkeypatch.setattr(dense_modes, "BUDGET", size)
 
     yield allow
     fdiff.cache_clear()

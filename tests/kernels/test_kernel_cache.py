@@ -20,7 +20,14 @@ from thread_counts import ask_for_threads
 import fdiff
 from fdiff import kernels
 from fdiff.dispatch.tiers import break_even, bytecode_tier, tiered_execution
-from fdiff.kernels import disk_cache, executable, kernel_lookup, machine_code, source_cache
+from fdiff.kernels import (
+    disk_cache,
+    executable,
+    kernel_lookup,
+    kernel_names,
+    machine_code,
+    source_cache,
+)
 from fdiff.kernels.bytecode import execution
 from fdiff.kernels.codegen import source_generation
 from fdiff.kernels.compiler_choice import compiler_of
@@ -187,7 +194,7 @@ def test_a_broken_entry_is_compiled_anew(folder, harm):
     x = np.arange(5.0)
     tape = tape_of(lambda x: x * 3.5, x)
     run(tape, x)
-    entry = folder / f"{disk_cache.name_of(kernels.source(tape, ('C',)), compiler_of())}.kernel"
+    entry = folder / f"{kernel_names.name_of(kernels.source(tape, ('C',)), compiler_of())}.kernel"
     entry.write_bytes(harm(entry.read_bytes()))
     kernels.cache_clear()
     before = compiled()
@@ -333,8 +340,8 @@ def test_the_name_of_a_kernel_costs_no_process_and_no_parser():
     script = (
         "import sys, numpy, fdiff\n"
         "before = set(sys.modules)\n"
-        "from fdiff.kernels import disk_cache\n"
-        "disk_cache.name_of('text')\n"
+        "from fdiff.kernels import kernel_names\n"
+        "kernel_names.name_of('text')\n"
         "print(*set(sys.modules) - before)"
     )
     done = subprocess.run(
@@ -382,18 +389,18 @@ def test_a_text_is_of_one_structure_and_of_this_fdiff(monkeypatch):
         for heavy in (frozenset(), frozenset([0]), frozenset([0, 1]))
     ]
     assert len(set(names)) == len(names)
-    name = disk_cache.name_of_text("structure")
-    assert disk_cache.name_of_text("structure") == name
-    monkeypatch.setattr(disk_cache, "_maker", lambda: "another scheduler")
-    assert disk_cache.name_of_text("structure") != name
+    name = kernel_names.name_of_text("structure")
+    assert kernel_names.name_of_text("structure") == name
+    monkeypatch.setattr(kernel_names, "_maker", lambda: "another scheduler")
+    assert kernel_names.name_of_text("structure") != name
 
 
 def test_an_edited_helper_makes_another_name(monkeypatch):
-    name = disk_cache.name_of("text")
-    assert disk_cache.name_of("text") == name
-    assert disk_cache.name_of("other text") != name
-    monkeypatch.setattr(disk_cache, "environment", lambda: "other helpers")
-    assert disk_cache.name_of("text") != name
+    name = kernel_names.name_of("text")
+    assert kernel_names.name_of("text") == name
+    assert kernel_names.name_of("other text") != name
+    monkeypatch.setattr(kernel_names, "environment", lambda: "other helpers")
+    assert kernel_names.name_of("text") != name
 
 
 def test_one_text_optimised_in_two_ways_is_two_files(folder):
@@ -401,17 +408,18 @@ def test_one_text_optimised_in_two_ways_is_two_files(folder):
     for way in ("glue", "loops"):
         machine_code._function.cache_clear()
         assert machine_code.function(text, way)
-    names = {f"{disk_cache.name_of(text, way=way)}.kernel" for way in ("glue", "loops")}
+    names = {f"{kernel_names.name_of(text, way=way)}.kernel" for way in ("glue", "loops")}
     assert names == {path.name for path in folder.glob("*.kernel")}
-    assert disk_cache.name_of(text) not in {
-        disk_cache.name_of(text, way=way) for way in ("glue", "loops")
+    assert kernel_names.name_of(text) not in {
+        kernel_names.name_of(text, way=way) for way in ("glue", "loops")
     }
 
 
 # What makes machine code imports these, and they change nothing in it: where files are, which
 # compiler it is (a part of the name), how a kernel is called, on how many threads.
 CHANGE_NO_CODE = {
-    "c_signature.py", "compiler_choice.py", "disk_cache.py", "executable.py", "thread_pool.py"
+    "c_signature.py", "compiler_choice.py", "disk_cache.py", "executable.py", "kernel_names.py",
+    "thread_pool.py",
 }  # fmt: skip
 
 
@@ -428,7 +436,9 @@ def imported_of_kernels(path):
 
 def test_what_makes_machine_code_is_part_of_its_name():
     home = Path(kernels.__file__).parent
-    files = [p for name in disk_cache._MAKERS for p in (home / name, *(home / name).rglob("*.py"))]
+    files = [
+        p for name in kernel_names._MAKERS for p in (home / name, *(home / name).rglob("*.py"))
+    ]
     hashed = {path for path in files if path.is_file()}
     others = {module for path in hashed for module in imported_of_kernels(path)} - hashed
     assert len(hashed) > 40
@@ -437,16 +447,16 @@ def test_what_makes_machine_code_is_part_of_its_name():
 
 def test_an_edited_line_of_a_helper_makes_another_environment(tmp_path, monkeypatch):
     """Of the files whose code becomes part of kernels, here a copy of them."""
-    here = Path(disk_cache.__file__).parent
-    for name in disk_cache._MAKERS:
+    here = Path(kernel_names.__file__).parent
+    for name in kernel_names._MAKERS:
         copy = shutil.copy if name.endswith(".py") else shutil.copytree
         copy(here / name, tmp_path / name)
-    monkeypatch.setattr(disk_cache, "_HERE", tmp_path)
-    before = disk_cache.environment.__wrapped__()
-    assert disk_cache.environment.__wrapped__() == before
+    monkeypatch.setattr(kernel_names, "_HERE", tmp_path)
+    before = kernel_names.environment.__wrapped__()
+    assert kernel_names.environment.__wrapped__() == before
     formulas = tmp_path / "runtime" / "maths" / "slopes.py"
     formulas.write_text(formulas.read_text(encoding="utf-8") + "\n# edited\n", encoding="utf-8")
-    assert disk_cache.environment.__wrapped__() != before
+    assert kernel_names.environment.__wrapped__() != before
 
 
 def test_the_directory_is_private(folder):
@@ -520,7 +530,7 @@ def test_a_disk_that_is_full_costs_nothing_but_the_cache(monkeypatch, folder):
     def full(*args, **keywords):
         raise OSError(28, "No space left on device")
 
-    disk_cache.environment()
+    kernel_names.environment()
     monkeypatch.setattr(disk_cache.os, "fdopen", full)
     x = np.arange(3.0)
     np.testing.assert_array_equal(run(tape_of(lambda x: x - 8.5, x), x)[0], x - 8.5)

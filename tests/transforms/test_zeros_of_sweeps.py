@@ -9,7 +9,7 @@ import pytest
 from test_dense_terms import SWEPT, diagonal
 
 import fdiff
-from fdiff.functional.operators import dense_sweeps, structured_steps
+from fdiff.functional.operators import dense_modes, structured_steps
 from fdiff.transforms.terms import dense_tapes
 
 X = np.array([np.inf, 2.0, np.nan, 0.5])
@@ -64,7 +64,7 @@ def test_zeros_inside_other_functions():
 
 
 def test_zeros_of_kernels_in_place_of_chunks(monkeypatch):
-    monkeypatch.setattr(dense_sweeps, "BUDGET", 64)
+    monkeypatch.setattr(dense_modes, "BUDGET", 64)
     for f in (fdiff.jacobian(lambda x: x * x), fdiff.hessian(lambda x: np.sum(x**3) / 3)):
         for _ in range(3):
             np.testing.assert_array_equal(f(X), diagonal(2 * X))

@@ -17,7 +17,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType
 from ...bounded_cache import keep_recent
 from ...dispatch.tiers.tiered_execution import Runner, runner
-from ...functional.operators.dense_sweeps import BUDGET
+from ...functional.operators.dense_modes import BUDGET
 from ...functional.operators.seeded_blocks import seed_bytes
 from ...process import observation
 from ...process.observation import TRANSFORM, span

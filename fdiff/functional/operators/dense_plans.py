@@ -31,15 +31,8 @@ from .block_results import (
     nested_jacobian,
 )
 from .complex_rules import check_complex, refuse_complex
-from .dense_sweeps import (
-    ChunkedSweeps,
-    DenseDerivative,
-    OneSweep,
-    dense_blocks,
-    gives_one_element,
-    gradient_tape,
-    jacobian_blocks,
-)
+from .dense_modes import dense_blocks, jacobian_blocks
+from .dense_sweeps import ChunkedSweeps, DenseDerivative, OneSweep, gives_one_element, gradient_tape
 
 if TYPE_CHECKING:
     from ...transforms.terms.structures import SparseTape

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import ArrayType
 from ...attributes import cached_property
 from ...device_arrays import DeviceArray
 from ...dispatch.plans import (
@@ -33,15 +32,14 @@ from ...tape import Builder, Tape
 from ...transforms.derivative_tapes import assembled, symmetric
 from ...transforms.pipeline import GRADIENT, HESSIAN, JACOBIAN, derive
 from ..call.late_operators import late
-from .block_results import DenseBlocks, block_type, mirrored, put_part, zeros_beside
+from .block_results import DenseBlocks, mirrored, put_part, zeros_beside
+from .dense_modes import jacobian_blocks
 from .seeded_blocks import SeededBlock, column_blocks, row_blocks
 
 if TYPE_CHECKING:
     from .structured_steps import StructuralZeros, StructuredSteps
 
-BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
 WALKED = 5000  # nodes of a function whose zeros are looked for once it is compiled
-Types = tuple[ArrayType, ...]
 
 
 class DenseDerivative:
@@ -118,33 +116,6 @@ class DenseDerivative:
         blocks = builder.finish([builder.input(t) for t in self.asked.types])
         with collector_paused(), deriving(self.traced.call):
             return PlanStep(symmetric(blocks, self.asked.ins), device=self.traced.device)
-
-
-def jacobian_blocks(traced: Traced, mode: str, chunk_size: int | None) -> DenseBlocks:
-    """The blocks of a Jacobian."""
-    picked = pick_mode(mode, traced.tape, traced.wrt)
-    return dense_blocks(traced.tape.output_types, traced.wrt_types, mode, picked, chunk_size)
-
-
-def pick_mode(mode: str, tape: Tape, wrt: Sequence[int]) -> str:
-    """Forward where there are no more inputs than outputs, else reverse."""
-    if mode != "auto":
-        return mode
-    rows = sum(t.size for t in tape.output_types if t.floating)
-    columns = sum(tape.input_types[k].size for k in wrt)
-    return "forward" if columns <= rows else "reverse"
-
-
-def dense_blocks(
-    outs: Types, ins: Types, mode: str, picked: str, chunk_size: int | None
-) -> DenseBlocks:
-    """Blocks that are computed in the mode `picked`.
-
-    They have the dtype of the input, as in torch; of the output where `mode` is "forward". The
-    mode that "auto" picks changes nothing of that: a dtype does not depend on sizes.
-    """
-    types = [block_type(o, i, mode) for o in outs for i in ins]
-    return DenseBlocks(picked, outs, ins, types, chunk_size, BUDGET)
 
 
 def gives_one_element(traced: Traced) -> bool:

@@ -25,7 +25,8 @@ from ..call.prepared import Prepared
 from ..call.results import gradients
 from ..options import LEFT_OUT, check_chunk, check_device
 from .block_results import zeros_beside
-from .dense_sweeps import BUDGET, gradient_tape
+from .dense_modes import BUDGET
+from .dense_sweeps import gradient_tape
 from .jacobians import dense
 from .seeded_blocks import seed_bytes
 

@@ -10,7 +10,7 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ...process.float_flags import note_flags, noting
-from .. import disk_cache, on_demand
+from .. import disk_cache, kernel_names, on_demand
 from ..runtime.status import OUT_OF_BOUNDS, error_of
 from .assembler import InstructionRange, NumpyStep, Value
 from .bytecode_compiler import BytecodeProgram
@@ -118,12 +118,12 @@ def _enter(families: frozenset[str]) -> None:
     _wanted.difference_update(families)
     if families not in (before := _on_disk()) and disk_cache.directory() is not None:
         text = "\n".join("\t".join(sorted(names)) for names in (*before, families))
-        disk_cache.write(disk_cache.name_of_text(_INTERPRETERS), "families", text.encode())
+        disk_cache.write(kernel_names.name_of_text(_INTERPRETERS), "families", text.encode())
 
 
 def _on_disk() -> list[frozenset[str]]:
     """The families of each interpreter that was put on disk; it may have been removed since."""
-    payload = disk_cache.read(disk_cache.name_of_text(_INTERPRETERS), "families") or b""
+    payload = disk_cache.read(kernel_names.name_of_text(_INTERPRETERS), "families") or b""
     return [frozenset(line.split("\t")) for line in payload.decode().splitlines()]
 
 
@@ -143,7 +143,7 @@ def _interpreter_text(opcodes: OpcodeTable, families: frozenset[str]) -> str:
 
 def _at_hand(text: str) -> bool:
     """Whether an interpreter is compiled, in this process or on disk."""
-    return text in _functions or disk_cache.has(disk_cache.name_of(text, way="unrolled"))
+    return text in _functions or disk_cache.has(kernel_names.name_of(text, way="unrolled"))
 
 
 def provide(families: frozenset[str]) -> None:

@@ -12,7 +12,7 @@ from test_vector_math import WITH_FUSED, gradient_of_sines, sines
 
 import fdiff
 from fdiff import errors
-from fdiff.kernels import compiler_choice, disk_cache
+from fdiff.kernels import compiler_choice, kernel_names
 from fdiff.kernels.ir.operation_costs import INLINED
 from fdiff.kernels.llvm import loop_hints, machine, outlined_functions
 from fdiff.kernels.llvm.text_to_module import module_of
@@ -167,12 +167,12 @@ print(h(np.ones(3))[0] == by_llvm[0]); numba()
 
 
 def test_the_compiler_is_part_of_a_stored_kernels_name(monkeypatch):
-    names = {disk_cache.name_of("text", compiler) for compiler in compiler_choice.COMPILERS}
+    names = {kernel_names.name_of("text", compiler) for compiler in compiler_choice.COMPILERS}
     assert len(names) == 2
-    assert disk_cache.name_of("text") == disk_cache.name_of("text", "llvm")
+    assert kernel_names.name_of("text") == kernel_names.name_of("text", "llvm")
     monkeypatch.setattr(compiler_choice, "numba_version", lambda: "99.0")
-    assert disk_cache.name_of("text", "numba") not in names
-    assert disk_cache.name_of("text", "llvm") in names
+    assert kernel_names.name_of("text", "numba") not in names
+    assert kernel_names.name_of("text", "llvm") in names
 
 
 @WITH_FUSED

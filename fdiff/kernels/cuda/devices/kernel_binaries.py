@@ -13,7 +13,7 @@ from pathlib import Path
 from ....errors import CompileError
 from ....foreign_errors import not_foreign
 from ....process.progress import Stage
-from ... import disk_cache
+from ... import disk_cache, kernel_names
 from ...loaded_code import digest
 from ..cuda_program import CudaKernel
 from . import adapter
@@ -68,4 +68,4 @@ def _name(kernel: CudaKernel, capability: tuple[int, int]) -> str:
 @lru_cache(maxsize=1)
 def _sources() -> str:
     """A hash of the sources that say what the words of a text mean."""
-    return digest(Path(__file__).parents[1]) + disk_cache.makers()
+    return digest(Path(__file__).parents[1]) + kernel_names.makers()

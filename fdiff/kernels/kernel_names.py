@@ -1,0 +1,66 @@
+"""Names of kernels and texts on disk: hashes of all that they depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+import fdiff.intact_numpy as np
+
+from ..foreign_errors import Suppressed, environment_value
+from ..process.forking import imported
+from .compiler_choice import LLVM, described
+from .loaded_code import digest
+
+# Of object code: what they import from elsewhere in `kernels` is among them, or does not matter.
+_MAKERS = ("ir", "kernel_source.py", "llvm", "machine_code.py", "numba", "runtime")
+_HERE = Path(__file__).parent
+KERNEL = "kernel"  # how kernels are optimised, among the ways of `machine_code`
+
+
+def name_of(text: str, compiler: str = LLVM, way: str = KERNEL) -> str:
+    """Name of what a compiler makes of `text`, in these versions of everything, here.
+
+    `way` says how LLVM optimises it: as a kernel, or as a function in one of several ways.
+    """
+    made_by = f"{environment()}\n{described(compiler)}\n{way}"
+    return hashlib.sha256(f"{made_by}\n{text}".encode()).hexdigest()[:40]
+
+
+def name_of_text(structure: str) -> str:
+    """Name of the text that this version of fdiff generates for a kernel graph."""
+    return hashlib.sha256(f"{_maker()}\n{structure}".encode()).hexdigest()[:40]
+
+
+def makers() -> str:
+    """A hash of the sources that make machine code of a text, and say what its words mean."""
+    return digest(*(_HERE.joinpath(name) for name in _MAKERS))
+
+
+@lru_cache(maxsize=1)
+def environment() -> str:
+    """Everything besides its text that a compiled kernel depends on."""
+    llvmlite = imported("llvmlite")  # its version alone: LLVM is in `llvmlite.binding`
+    # `platform.platform()` would start a process to ask for the processor's name
+    system = [platform.system(), platform.release(), platform.machine()]
+    versions = [llvmlite.__version__, np.__version__, sys.version]
+    return "\n".join([makers(), *versions, *system, _processor()])
+
+
+@lru_cache(maxsize=1)
+def _maker() -> str:
+    """Everything besides a kernel graph that its text depends on."""
+    return "\n".join([digest(_HERE), sys.version])
+
+
+def _processor() -> str:
+    """Model and instruction sets of the processor, and the level that ``FDIFF_CPU`` allows."""
+    wanted = ("model name", "flags", "Features", "CPU part")
+    model = f"{platform.machine()} {platform.processor()}"
+    with Suppressed(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = "\n".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
+    return f"{model}\n{environment_value('FDIFF_CPU') or ''}"
