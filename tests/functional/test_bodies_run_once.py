@@ -58,8 +58,8 @@ LOOPS = {
     "inner loop": in_an_inner_loop,
 }
 FACTS = (
-    r"the body of `fdiff\.\w+` (computes something else at its second run|uses [^\n]* something "
-    r"else in each trip)\.(.|\n)*A body is run once, not once a trip"
+    r"the body of `fdiff\.\w+` (computes something else at its second run|uses [^\n]*, which "
+    r"may differ from trip to trip)\.(.|\n)*A body is run once, not once a trip"
 )
 
 
