@@ -806,8 +806,8 @@ def test_results_of_different_kinds_in_different_branches():
     for g, words in [
         (f, "different structures for different elements"),
         (lambda x: x if x[0] > 0 else x[1:], "arrays of different shapes for different elements"),
-        (lambda x: (x, "up" if x[0] > 0 else "down"), "different things that are no numbers"),
-        (lambda x: x[1] if x[0] > 0 else "down", "different things that are no numbers"),
+        (lambda x: (x, "up" if x[0] > 0 else "down"), "different objects that are not numbers"),
+        (lambda x: x[1] if x[0] > 0 else "down", "different objects that are not numbers"),
     ]:
         with pytest.raises(fdiff.errors.InputError, match=words):
             fdiff.vmap(g)(rows)
