@@ -51,11 +51,7 @@ def _without_retry(function: Callable[..., object], numpys: FunctionType) -> Cal
             return direct(array, *args, **named)
         return function(array, *args, **named)
 
-    call.__name__, call.__qualname__, call.__doc__ = (
-        numpys.__name__,
-        numpys.__qualname__,
-        numpys.__doc__,
-    )
+    call.__name__, call.__qualname__ = numpys.__name__, numpys.__qualname__
     vars(call)["__wrapped__"] = function
     return call
 

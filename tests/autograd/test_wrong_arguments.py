@@ -262,7 +262,7 @@ IN_TORCH_WORDS = {
     "saved": (
         lambda: marking("save_for_backward", "a").apply(leaf()),
         "Marking.apply",
-        "attribute of ctx",
+        "attributes of ctx",
     ),
     "no level": (lambda: forward_ad.make_dual(X, X), "make_dual", "dual_level\\(\\)"),
     "no level to end": (
