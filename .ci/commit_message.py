@@ -13,7 +13,9 @@ from pathlib import Path
 SEEN_BY_USERS = (
     "fdiff/__init__.py",
     "fdiff/autograd/",
+    "fdiff/dispatch/",
     "fdiff/functional/",
+    "fdiff/kernels/",
     "fdiff/optimize/",
     "fdiff/profiler/",
 )

@@ -23,6 +23,8 @@ def hook():
         ("A cache; and a test", ["fdiff/tape.py"], ["several ideas"]),
         ("An option", ["fdiff/functional/operators/gradients.py"], ["CHANGELOG.md"]),
         ("An option", ["fdiff/functional/operators/gradients.py", "CHANGELOG.md"], []),
+        ("Shorter waits for kernels", ["fdiff/dispatch/tiers/break_even.py"], ["CHANGELOG.md"]),
+        ("internal: fewer lines", ["fdiff/kernels/machine_code.py"], []),
         ("wip", ["fdiff/tape.py"], ["says nothing"]),
         ("WIP on sums", ["fdiff/tape.py"], ["says nothing"]),
         ("internal: wip", ["fdiff/autograd/backward_passes/nodes.py"], ["says nothing"]),
