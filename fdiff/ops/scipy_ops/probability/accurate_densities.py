@@ -7,7 +7,7 @@ expanded around its mode by Stirling's series, so that no large terms cancel.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from math import comb, factorial, pi
 
@@ -219,31 +219,30 @@ def _beta_density_slopes(
     def density(a: object, b: object, i: int, j: int) -> object:
         return apply(beta_density_op, a, b, x, y, i=i, j=j) if min(i, j) >= 0 else 0.0
 
-    def slope(z: TracedArray, c: TracedArray, below: tuple[object, object], di: int, dj: int) -> object:
-        """In the point `z` of parameter `c`; `below` are both parameters where that is one less."""
-        end = _at_end(z, c)
-        order = di * i + dj * j
-        inside = ((c - 1.0) * out + order * density(a, b, i - di, j - dj)) / np.where(end, 1.0, z)
-        at_end = (a + b - 1.0) * density(*below, i, j) + i * density(*below, i - 1, j) + j * density(*below, i, j - 1)
-        return np.where(end, at_end, inside)
+    def slope(z: TracedArray, c: TracedArray, below: tuple[object, object], rest: object) -> object:
+        inside = ((c - 1.0) * out + rest) / np.where(_at_end(z, c), 1.0, z)
+        return np.where(_at_end(z, c), _beta_slope_at_end(density, a + b, below, i, j), inside)
 
     return (
-        lambda: density(a, b, i + 1, j),
-        lambda: density(a, b, i, j + 1),
-        lambda: slope(x, a, (_lower(a), b), 1, 0),
-        lambda: slope(y, b, (a, _lower(b)), 0, 1),
-    )
+        lambda: density(a, b, i + 1, j), lambda: density(a, b, i, j + 1),
+        lambda: slope(x, a, (_lower(a), b), i * density(a, b, i - 1, j)), lambda: slope(y, b, (a, _lower(b)), j * density(a, b, i, j - 1)),
+    )  # fmt: skip
+
+
+def _beta_slope_at_end(density: Callable[..., object], total: TracedArray, below: tuple[object, object], i: int, j: int) -> object:
+    """The slope in a point that is 0; `total` is ``a + b``, `below` are both parameters, of which that of the point is one less."""
+    return (total - 1.0) * density(*below, i, j) + i * density(*below, i - 1, j) + j * density(*below, i, j - 1)
 
 
 _BETA_ORDERS = ({"i": 0, "j": 0}, {"i": 1, "j": 0}, {"i": 0, "j": 1}, {"i": 1, "j": 1})
 beta_density_op = special("beta_density", _beta_density_slopes, *_SAMPLE, positive, evaluate=_beta_density_by_ab, params=_BETA_ORDERS)
 
 
-def odds(s: Array, x: Array) -> tuple[Array, Array]:
+def odds(s: object, x: object) -> tuple[object, object]:
     """``r / (1 + r)`` and ``1 / (1 + r)`` for ``r = s x``."""
     r = np.multiply(s, x)
-    rest = 1.0 / (1.0 + r)
-    return np.where(r > 1.0, 1.0 / (1.0 + 1.0 / r), r * rest), rest
+    far, rest = r > 1.0, 1.0 / (1.0 + r)
+    return np.where(far, 1.0 / (1.0 + 1.0 / np.where(far, r, 1.0)), r * rest), rest
 
 
 def _odds_density_by_ab(a: Array, b: Array, s: Array, x: Array, *, i: int, j: int, k: int, m: int) -> Array:
@@ -254,27 +253,29 @@ def _odds_density_by_ab(a: Array, b: Array, s: Array, x: Array, *, i: int, j: in
         return _weighted(density * rest * rest, a, s, x, k, m)
 
 
+def _odds_slope(
+    density: Callable[..., object], a: TracedArray, b: TracedArray, s: TracedArray, x: TracedArray, i: int, j: int,
+    factor: TracedArray, power: int, powers: tuple[int, int], more: tuple[int, int],
+) -> object:  # fmt: skip
+    """The slope in a factor of this `power`; `powers` of both are one less of it, if there is one, `more` are one more of the other."""
+    z, rest = odds(s, x)
+    terms = [i * rest * density(a, b, i - 1, j, *powers)] if i else []
+    terms += [-j * z * density(a, b, i, j - 1, *powers)] if j else []
+    limit = lambda j: density(_lower(a), b + 1.0, i, j, *more) - density(a, b + 1.0, i, j, *more)  # noqa: E731 - used twice
+    at_zero = lambda: b * limit(j) + j * limit(j - 1) if j else b * limit(0)  # noqa: E731 - if needed
+    return _by_factor(factor, power, a - 1.0 - (a + b) * z, density(a, b, i, j, *powers), terms, at_zero)
+
+
 def _odds_density_slopes(
     a: TracedArray, b: TracedArray, s: TracedArray, x: TracedArray, out: TracedArray, i: int, j: int, k: int, m: int
 ) -> tuple[object, ...]:
     def density(a: object, b: object, i: int, j: int, k: int, m: int) -> object:
         return apply(odds_density_op, a, b, s, x, i=i, j=j, k=k, m=m)
 
-    def by(factor: TracedArray, power: int, less: tuple[int, int], more: tuple[int, int]) -> object:
-        """As for the gamma density."""
-        r = s * x
-        far, rest = r > 1.0, 1.0 / (1.0 + r)
-        z = np.where(far, 1.0 / (1.0 + 1.0 / np.where(far, r, 1.0)), r * rest)
-        powers = less if power else (k, m)
-        terms = [i * rest * density(a, b, i - 1, j, *powers)] if i else []
-        terms += [-j * z * density(a, b, i, j - 1, *powers)] if j else []
-        limit = lambda j: density(_lower(a), b + 1.0, i, j, *more) - density(a, b + 1.0, i, j, *more)  # noqa: E731 - used twice
-        at_zero = lambda: b * limit(j) + j * limit(j - 1) if j else b * limit(0)  # noqa: E731 - if needed
-        return _by_factor(factor, power, a - 1.0 - (a + b) * z, density(a, b, i, j, *powers), terms, at_zero)
-
+    by = partial(_odds_slope, density, a, b, s, x, i, j)
     return (
         lambda: density(a, b, i + 1, j, k, m), lambda: density(a, b, i, j + 1, k, m),
-        lambda: by(s, k, (k - 1, m), (k, m + 1)), lambda: by(x, m, (k, m - 1), (k + 1, m)),
+        lambda: by(s, k, (max(k - 1, 0), m), (k, m + 1)), lambda: by(x, m, (k, max(m - 1, 0)), (k + 1, m)),
     )  # fmt: skip
 
 
