@@ -136,8 +136,8 @@ def test_every_error_class_is_described():
 
 
 WITH_SOURCES = (
-    "dispatch/choosing", "kernels/bytecode", "kernels/passes", "kernels/runtime", "trace/looping",
-    "transforms",
+    "dispatch/choosing", "kernels/bytecode", "kernels/passes", "kernels/runtime",
+    "ops/linear_algebra", "ops/solvers", "trace/looping", "transforms",
 )  # fmt: skip
 SOURCE = re.compile(r"docs/decisions/|arXiv|\b(?:19|20)\d\d\b")
 DEFINES = re.compile(r"^(?:def|class) ", re.MULTILINE)

@@ -1,6 +1,7 @@
 """What `numpy.linalg` computes with decompositions: `eig`, `eigh`, `svd`, `qr`, `pinv`, `lstsq`, `cond`, ...
 
 The primitives and their rules are in `eigenvalues.py`, `singular_values.py`, `pseudo_inverse.py` and `qr.py`.
+Ranks and condition numbers: G. H. Golub and C. F. Van Loan, "Matrix Computations", 4th ed., Johns Hopkins 2013.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Vector and matrix norms: `numpy.linalg.norm`, `vector_norm`, `matrix_norm`; made of sums, roots and singular values."""
+"""Vector and matrix norms: `numpy.linalg.norm`, `vector_norm`, `matrix_norm`; made of sums, roots and singular values.
+
+G. H. Golub and C. F. Van Loan, "Matrix Computations", 4th ed., Johns Hopkins 2013, sections 2.2 and 2.3.
+"""
 
 from __future__ import annotations
 

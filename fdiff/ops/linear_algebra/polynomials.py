@@ -1,4 +1,8 @@
-"""Functions of polynomials in powers of x, the highest first: `polyval`, `polyfit`, `roots`, `poly1d` arithmetic."""
+"""Functions of polynomials in powers of x, the highest first: `polyval`, `polyfit`, `roots`, `poly1d` arithmetic.
+
+Zeros are eigenvalues of a companion matrix: A. Edelman and H. Murakami, "Polynomial roots from companion matrix
+eigenvalues", Mathematics of Computation 64, 1995.
+"""
 
 from __future__ import annotations
 

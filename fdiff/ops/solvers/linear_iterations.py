@@ -1,7 +1,9 @@
 """Krylov methods of `scipy.sparse.linalg` as ops: `cg`, `gmres` and others.
 
-The value is what SciPy's iterations give. Derivatives are derivatives of the exact solution (the implicit function theorem), for
-which the matrix is factorised once; so they have all digits, and start, tolerances and preconditioner have none.
+The value is what SciPy's iterations give. Derivatives are derivatives of the exact solution, for which the matrix is
+factorised once; so they have all digits, and start, tolerances and preconditioner have none. The implicit function theorem:
+A. Griewank and A. Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 15.1. Of a linear system: M. B. Giles,
+"Collected matrix derivative results for forward and reverse mode algorithmic differentiation", Springer 2008.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ def _beta_density_slopes(
 
 
 def _beta_slope_at_end(density: Callable[..., object], total: TracedArray, below: tuple[object, object], i: int, j: int) -> object:
-    """The slope in a point that is 0; `total` is ``a + b``, `below` are both parameters, of which that of the point is one less."""
+    """The slope in a point that is 0; `total` is ``a + b``, `below` are both parameters, with one less in the parameter of the point."""
     return (total - 1.0) * density(*below, i, j) + i * density(*below, i - 1, j) + j * density(*below, i, j - 1)
 
 
