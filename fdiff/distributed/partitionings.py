@@ -181,14 +181,53 @@ class Partitions:
 
     @public
     def gather(self) -> list[Any]:
-        """All partitions, in this process: tuples of arrays, or what `f` of `map_over` returned."""
+        """All partitions, in this process: tuples of arrays, or what `f` of `map_over` returned.
+
+        Returns
+        -------
+        list
+            In the order of the partitions.
+
+        Raises
+        ------
+        InputError
+            If the partitions have been released, or their client is closed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fdiff.distributed
+        >>> rows = fdiff.distributed.partitions([(np.arange(2.0),), (np.arange(3.0),)])
+        >>> rows.gather()
+        [(array([0., 1.]),), (array([0., 1., 2.]),)]
+        """
         self.check_held("gather")
         here = self.client is None
         return [*map(loaded, self.sources)] if here else self._fetched(parts_of)
 
     @public
     def to_dask_array(self) -> Any:
-        """The partitions as chunks of rows of a dask array, or of a tuple of such arrays."""
+        """The partitions as chunks of rows of a dask array, or of a tuple of such arrays.
+
+        Returns
+        -------
+        dask.array.Array or tuple of dask.array.Array
+
+        Raises
+        ------
+        ImportError
+            If Dask is not installed.
+        InputError
+            If the partitions have been released, or their client is closed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fdiff.distributed
+        >>> rows = fdiff.distributed.partitions([(np.arange(2.0),), (np.arange(3.0),)])
+        >>> rows.to_dask_array().chunks
+        ((2, 3),)
+        """
         self.check_held("to_dask_array")
         delayed = dask_module("dask").delayed
         if self.client is None:

@@ -92,6 +92,24 @@ class Problem(ProblemFunctions):
         Linear constraints are passed to ``trust-constr`` as such. Without a method, SciPy's own
         choice holds; above 300 variables with constraints it is ``trust-constr``. `tol`, `options`
         and `callback` are SciPy's. `progress` is None, False or ``"tqdm"``.
+
+        Returns
+        -------
+        scipy.optimize.OptimizeResult
+            SciPy's result; `x` has the size of `x0`.
+
+        Raises
+        ------
+        InputError
+            If `x0` is no vector of real numbers, or limits do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fdiff.optimize import Problem
+        >>> problem = Problem(lambda x: np.sum((x - 1.0) ** 2), bounds=[(2.0, None)])
+        >>> problem.minimize([3.0]).x
+        array([2.])
         """
         call = f"{self.name}.minimize"
         x = vector(x0, "x0", call)
@@ -117,6 +135,18 @@ class Problem(ProblemFunctions):
         `status`, its ``message``, and multipliers ``mult_g``, ``mult_x_L``, ``mult_x_U``. Ctrl-C
         ends the solve, and the result has the last `x`. An exception of a function ends the solve
         and is raised. A NaN is an evaluation error, after which IPOPT takes a shorter step.
+
+        Returns
+        -------
+        scipy.optimize.OptimizeResult
+            As of `minimize`.
+
+        Raises
+        ------
+        ImportError
+            If neither cyipopt nor ipyopt is installed.
+        InputError
+            If `x0` is no vector of real numbers, or IPOPT has no option of a name.
         """
         call = f"{self.name}.ipopt"
         x = vector(x0, "x0", call)
@@ -126,7 +156,26 @@ class Problem(ProblemFunctions):
 
     @public
     def callbacks(self) -> IpoptCallbacks:
-        """The object that ``cyipopt.Problem`` takes as ``problem_obj``."""
+        """The object that ``cyipopt.Problem`` takes as ``problem_obj``.
+
+        Returns
+        -------
+        IpoptCallbacks
+            Methods ``objective``, ``gradient``, ``constraints``, ``jacobian``, ``hessian``.
+
+        Raises
+        ------
+        InputError
+            If the problem has no size yet.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fdiff.optimize import Problem
+        >>> problem = Problem(lambda x: np.sum(x**2)).compile([1.0, 2.0])
+        >>> problem.callbacks().gradient(np.array([1.0, 2.0]))
+        array([2., 4.])
+        """
         if not self.size:
             fact = "the problem has no size yet."
             raise failure(InputError, f"{self.name}.callbacks", fact, "Call compile(x0) first.")

@@ -65,7 +65,26 @@ class ProblemFunctions:
 
     @public
     def compile(self, x0: object) -> Self:
-        """Trace and compile all functions for vectors of the size of `x0`."""
+        """Trace and compile all functions for vectors of the size of `x0`.
+
+        Returns
+        -------
+        Problem
+            The problem itself.
+
+        Raises
+        ------
+        InputError
+            If `x0` is no vector of real numbers, or limits do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fdiff.optimize import Problem
+        >>> problem = Problem(lambda x: x[0] * x[1], lambda x: x**2, lower=0.0)
+        >>> problem.compile([2.0, 3.0])
+        <fdiff.optimize.Problem(<lambda>): 2 variables, 2 constraints>
+        """
         x = vector(x0, "x0", f"{self.name}.compile")
         if x.size == self.size:
             return self
@@ -110,7 +129,26 @@ class ProblemFunctions:
 
     @public
     def value_and_grad(self, x: object) -> tuple[float, np.ndarray]:
-        """The objective and its gradient, an array like `x`."""
+        """The objective and its gradient, an array like `x`.
+
+        Returns
+        -------
+        float, ndarray
+            The gradient is in units of the objective per unit of `x`.
+
+        Raises
+        ------
+        InputError
+            If `x` is no vector of real numbers, or has another size.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fdiff.optimize import Problem
+        >>> problem = Problem(lambda x: x[0] * x[1], lambda x: x**2, lower=0.0)
+        >>> problem.value_and_grad([2.0, 3.0])
+        (6.0, array([3., 2.]))
+        """
         with self.lock:
             point = self._at(x, "value_and_grad")
             value, gradient = self.evaluations["value_and_grad"].fresh(point)
@@ -118,14 +156,53 @@ class ProblemFunctions:
 
     @public
     def constraints(self, x: object) -> np.ndarray:
-        """The constraints as a vector."""
+        """The constraints as a vector.
+
+        Returns
+        -------
+        ndarray
+            Empty if there are none.
+
+        Raises
+        ------
+        InputError
+            If `x` is no vector of real numbers, or has another size.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fdiff.optimize import Problem
+        >>> problem = Problem(lambda x: x[0] * x[1], lambda x: x**2, lower=0.0)
+        >>> problem.constraints([2.0, 3.0])
+        array([4., 9.])
+        """
         with self.lock:
             point = self._at(x, "constraints")
             return self.evaluations["constraints"].fresh(point).copy() if self.rows else np.zeros(0)
 
     @public
     def jacobian(self, x: object) -> Any:
-        """The Jacobian of the constraints, a ``csr_array`` of shape (constraints, variables)."""
+        """The Jacobian of the constraints, a ``csr_array`` of shape (constraints, variables).
+
+        Returns
+        -------
+        scipy.sparse.csr_array
+            In units of the constraints per unit of `x`.
+
+        Raises
+        ------
+        InputError
+            If `x` is no vector of real numbers, or has another size.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fdiff.optimize import Problem
+        >>> problem = Problem(lambda x: x[0] * x[1], lambda x: x**2, lower=0.0)
+        >>> problem.jacobian([2.0, 3.0]).toarray()
+        array([[4., 0.],
+               [0., 6.]])
+        """
         with self.lock:
             point = self._at(x, "jacobian")
             if not self.rows:
@@ -139,6 +216,25 @@ class ProblemFunctions:
         """The lower triangle of the Hessian of the Lagrangian, a ``csr_array``.
 
         The Lagrangian is ``objective_factor * objective(x) + multipliers @ constraints(x)``.
+
+        Returns
+        -------
+        scipy.sparse.csr_array
+            In units of the Lagrangian per squared unit of `x`.
+
+        Raises
+        ------
+        InputError
+            If `x` or `multipliers` is no vector of real numbers, or has another size.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fdiff.optimize import Problem
+        >>> problem = Problem(lambda x: x[0] * x[1], lambda x: x**2, lower=0.0)
+        >>> problem.hessian([2.0, 3.0], [1.0, 1.0]).toarray()
+        array([[2., 0.],
+               [1., 2.]])
         """
         with self.lock:
             point = self._at(x, "hessian")

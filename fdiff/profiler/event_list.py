@@ -111,7 +111,27 @@ class EventList(list[Any]):
         group_by_input_shapes: bool = False,  # noqa: FBT001, FBT002 - torch's signature
         group_by_stack_n: int = 0,
     ) -> EventList:
-        """Events of one name added up; see `profile.key_averages`."""
+        """Events of one name added up; see `profile.key_averages`.
+
+        Returns
+        -------
+        EventList
+            A list of `FunctionEventAvg`.
+
+        Raises
+        ------
+        InputError
+            If `group_by_input_shapes` is no bool.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fdiff
+        >>> with fdiff.profiler.profile() as prof:
+        ...     slope = fdiff.grad(np.sin)(0.0)
+        >>> prof.function_events.key_averages()[0].key
+        'grad(sin)'
+        """
         by_shapes = flag(group_by_input_shapes, "group_by_input_shapes", "key_averages")
         groups: dict[tuple[str, ...], FunctionEventAvg] = {}
         for event in self:
@@ -141,7 +161,22 @@ class EventList(list[Any]):
 
     @public
     def export_chrome_trace(self, path: Path_) -> None:
-        """Write the events as a trace for viewers; see `profile.export_chrome_trace`."""
+        """Write the events as a trace for viewers; see `profile.export_chrome_trace`.
+
+        Raises
+        ------
+        InputError
+            If `path` is no path.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fdiff
+        >>> with fdiff.profiler.profile() as prof:
+        ...     slope = fdiff.grad(np.sin)(0.0)
+        >>> import os
+        >>> prof.function_events.export_chrome_trace(os.devnull)
+        """
         with given_path(path, "path", "export_chrome_trace").open("w", encoding="utf-8") as file:
             trace = json.dumps(trace_of(self, self._threads, memory=self._profile_memory))
             file.write(trace.replace("<", "\\u003c"))  # so that it may stand in a script of HTML
@@ -152,7 +187,22 @@ class EventList(list[Any]):
 
     @public
     def export_stacks(self, path: Path_, metric: str = METRICS[0]) -> None:
-        """Write the stacks of the events for a flame graph; see `profile.export_stacks`."""
+        """Write the stacks of the events for a flame graph; see `profile.export_stacks`.
+
+        Raises
+        ------
+        InputError
+            If `path` is no path, or `metric` is no time.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fdiff
+        >>> with fdiff.profiler.profile() as prof:
+        ...     slope = fdiff.grad(np.sin)(0.0)
+        >>> import os
+        >>> prof.function_events.export_stacks(os.devnull)
+        """
         metric = choice(metric, METRICS, "metric", "export_stacks", "Leave it out.")
         name = metric.replace("cuda", "device")
         with given_path(path, "path", "export_stacks").open("w", encoding="utf-8") as file:

@@ -103,6 +103,32 @@ def test_a_public_name_has_every_section(name, value):
     assert ">>>" in section(doc, "Examples")
 
 
+NO_EXAMPLE = {"ipopt"}  # needs a library that wheels of fdiff do not ask for
+
+
+def public_methods():
+    """Functions under `public`, which users call, whether or not a module has their name."""
+    for path in sorted(Path(fdiff.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            decorators = getattr(node, "decorator_list", ())
+            if any(ast.unparse(d) == "public" for d in decorators) and node.name != "__call__":
+                yield pytest.param(node, id=f"{path.stem}.{node.name}")
+
+
+@pytest.mark.parametrize("node", list(public_methods()))
+def test_a_public_method_tells_results_and_errors_with_an_example(node):
+    doc, asked = ast.get_docstring(node), set()
+    if node.name not in NO_EXAMPLE:
+        asked |= {"Examples"}
+        assert ">>>" in section(doc, "Examples")
+    if ast.unparse(node.returns) != "None":
+        asked |= {"Returns"}
+    arguments = {a.arg for a in (*node.args.args, *node.args.kwonlyargs)} - {"self"}
+    if arguments and node.name not in RAISES_NOTHING:
+        asked |= {"Raises"}
+    assert [title for title in sorted(asked) if not section(doc, title).strip()] == []
+
+
 OPERATORS = ("grad", "value_and_grad", "jacobian", "jacfwd", "jacrev", "hessian")
 
 

@@ -20,6 +20,27 @@ def register_hook(self: RecordedArray, hook: Callable[[Any], Any]) -> RemovableH
 
     The hook may return another gradient, which replaces it. The ``remove()`` of the returned handle
     removes the hook.
+
+    Returns
+    -------
+    RemovableHandle
+
+    Raises
+    ------
+    RuntimeError
+        If the array requires no gradient.
+    InputError
+        If `hook` is not callable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fdiff.autograd import tensor
+    >>> x = tensor(np.ones(2), requires_grad=True)
+    >>> handle = x.register_hook(lambda grad: 2.0 * grad)
+    >>> (x * 3.0).sum().backward()
+    >>> x.grad.numpy()
+    array([6., 6.])
     """
     node, nr = _edge_for_hooks(self)
     require_function(hook, "hook", "RecordedArray.register_hook")
@@ -30,7 +51,29 @@ def register_hook(self: RecordedArray, hook: Callable[[Any], Any]) -> RemovableH
 def register_post_accumulate_grad_hook(
     self: RecordedArray, hook: Callable[[Any], Any]
 ) -> RemovableHandle:
-    """Call ``hook(array)`` after `backward` has added to the ``grad`` of this leaf."""
+    """Call ``hook(array)`` after `backward` has added to the ``grad`` of this leaf.
+
+    Returns
+    -------
+    RemovableHandle
+        Its ``remove()`` removes the hook.
+
+    Raises
+    ------
+    RuntimeError
+        If the array is no leaf that requires a gradient.
+    InputError
+        If `hook` is not callable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fdiff.autograd import tensor
+    >>> x = tensor(np.ones(2), requires_grad=True)
+    >>> handle = x.register_post_accumulate_grad_hook(lambda leaf: print(leaf.grad.numpy()))
+    >>> (x * 3.0).sum().backward()
+    [3. 3.]
+    """
     node, _ = _edge_for_hooks(self)
     if not isinstance(node, AccumulateGrad):
         raise RuntimeError(  # noqa: TRY004 - as in torch
@@ -49,7 +92,24 @@ def _edge_for_hooks(array: RecordedArray) -> Edge:
 
 @public
 def retain_grad(self: RecordedArray) -> None:
-    """Let `backward` fill the ``grad`` of this array even if it is not a leaf."""
+    """Let `backward` fill the ``grad`` of this array even if it is not a leaf.
+
+    Raises
+    ------
+    RuntimeError
+        If the array requires no gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fdiff.autograd import tensor
+    >>> x = tensor(np.ones(2), requires_grad=True)
+    >>> y = x * 3.0
+    >>> y.retain_grad()
+    >>> y.sum().backward()
+    >>> y.grad.numpy()
+    array([1., 1.])
+    """
     edge = self.edge_now()
     if edge is None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")

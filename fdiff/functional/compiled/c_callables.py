@@ -116,7 +116,19 @@ class CFunction:
 
     @public
     def check(self) -> None:
-        """Raise the error of the first call that failed since the last check, if one did."""
+        """Raise the error of the first call that failed since the last check, if one did.
+
+        Raises
+        ------
+        Exception
+            The error that the function raised in Python.
+
+        Examples
+        --------
+        >>> import fdiff
+        >>> square = fdiff.cfunc(fdiff.jit(lambda t: t * t), 0.5)
+        >>> square.check()
+        """
         error, self._error = self._error, None
         status = self._entry.take_status()
         if error is None and status:

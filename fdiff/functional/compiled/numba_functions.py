@@ -49,7 +49,24 @@ class NumbaFunction(partial[R], Generic[P, R]):
 
     @public
     def compile(self, *types: object, **kwargs: object) -> NumbaFunction[P, R]:
-        """Make the kernel for arguments of these types now, as `Prepared.compile` does."""
+        """Make the kernel for arguments of these types now, as `Prepared.compile` does.
+
+        Returns
+        -------
+        NumbaFunction
+            The function itself.
+
+        Raises
+        ------
+        InputError
+            If an argument is no type, or no number or array.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fdiff
+        >>> slope = fdiff.njit(fdiff.grad(lambda x: np.sum(x**4))).compile("f8[2]")
+        """
         _compile(self.callee, types, kwargs)
         return self
 

@@ -110,6 +110,13 @@ class PrimitiveFunction(CustomFunction[..., Any]):
             entry by entry) another shape gives other values; or if `sparsity` leaves out an entry.
         InputError
             If there are no samples.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fdiff
+        >>> square = fdiff.primitive(lambda x: x * x, partials=lambda x, out: (2.0 * x,))
+        >>> square.check(np.array([1.0, 2.0]))
         """
         check_primitive(self, self.op, (args,) if args else self.samples)
 
