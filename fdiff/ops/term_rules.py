@@ -6,7 +6,7 @@ are treated alike: slices and transposes of maps are views. What is not of the f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 import fdiff.intact_numpy as np
@@ -99,32 +99,23 @@ def beside(s: TermSweep, arg: int, term: LinearTerm) -> TracedArray:
     return np.reshape(x, x.shape + (1,) * extra) if extra else x
 
 
-def kept(s: TermSweep, node: Node) -> list[LinearTerm]:
-    """The terms of all operands that move: of sums, copies and conversions."""
-    shape = node.type.shape
-    return [widened(t, s.type(a).shape, shape) for a in node.args if s.moves(a) for t in s.terms_of(a)]
+def signed(signs: Sequence[int]) -> Callable[[TermSweep, Node], list[LinearTerm]]:
+    """The rule of sums with these signs of the operands: the terms of all operands that move."""
+
+    def rule(s: TermSweep, node: Node) -> list[LinearTerm]:
+        terms = []
+        for a, sign in zip(node.args, signs, strict=True):
+            own = [widened(t, s.type(a).shape, node.type.shape) for t in s.terms_of(a)] if s.moves(a) else []
+            terms += [t if sign > 0 else t._replace(coef=s.lift(-ones_like(t, node.type.dtype))) for t in own]
+        return terms
+
+    return rule
 
 
 def converted(s: TermSweep, node: Node) -> list[LinearTerm]:
     """The terms of the operand, with coefficients of the other dtype."""
     terms, params = s.terms_of(node.args[0]), dict(node.params)
     return [t if t.coef is None else t._replace(coef=apply(node.primitive, t.coef, **params)) for t in terms]
-
-
-def subtracted(s: TermSweep, node: Node) -> list[LinearTerm]:
-    """The terms of the first operand, and the terms of the second with the other sign."""
-    a, b = node.args
-    shape = node.type.shape
-    terms = [widened(t, s.type(a).shape, shape) for t in s.terms_of(a)] if s.moves(a) else []
-    return terms + ([_negated(s, widened(t, s.type(b).shape, shape), node) for t in s.terms_of(b)] if s.moves(b) else [])
-
-
-def negated(s: TermSweep, node: Node) -> list[LinearTerm]:
-    return [_negated(s, t, node) for t in s.terms_of(node.args[0])]
-
-
-def _negated(s: TermSweep, term: LinearTerm, node: Node) -> LinearTerm:
-    return term._replace(coef=s.lift(-ones_like(term, node.type.dtype)))
 
 
 def multiplied(s: TermSweep, node: Node) -> list[LinearTerm]:

@@ -73,11 +73,9 @@ EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
 # --- arithmetic -------------------------------------------------------------------------------
 add = elementwise(
     "add", "{0} + {1}", (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), rewrites=rewrites.ADD,
-    terms=terms.kept,
 )
 subtract = elementwise(
     "subtract", "{0} - {1}", (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), rewrites=rewrites.SUBTRACT,
-    terms=terms.subtracted,
 )
 multiply = elementwise(
     "multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,),
@@ -108,7 +106,6 @@ def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
 UFUNCS[np.divide] = divide_call
 negative = elementwise(
     "negative", "-{0}", (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), rewrites=rewrites.NEGATIVE,
-    terms=terms.negated,
 )
 elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), kink=AT_ZERO)
 square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,))
@@ -445,7 +442,7 @@ convert = elementwise(
 )  # fmt: skip
 copy = elementwise(
     "copy", "{0}", (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,),
-    layout=LayoutRule("C"), provenance=through_copy, rewrites=rewrites.CONVERT, terms=terms.kept,
+    layout=LayoutRule("C"), provenance=through_copy, rewrites=rewrites.CONVERT,
 )
 # The minimum of both, with the derivative of `x` even where the bound is smaller: `logsumexp` bounds infinite terms.
 bounded = elementwise(

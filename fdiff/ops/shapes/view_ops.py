@@ -84,7 +84,7 @@ spread = linear(
     ),
     structure=Structure(
         structural=True, moves=True, axis_map=axis_maps.broadcast, sizeless=True, view=True,
-        layout=LayoutRule("view", leaves_c_order=True), terms=terms.kept, provenance=through_broadcast,
+        layout=LayoutRule("view", leaves_c_order=True), terms=terms.signed((1,)), provenance=through_broadcast,
     ),
     lowering=Lowering(KernelRule(Kind.BROADCAST), folds=False, rewrites=(one_broadcast,)),
     samples=(Sample(lambda rng: (rng.normal(size=(3, 1)),), {"shape": (2, 3, 4)}),),
