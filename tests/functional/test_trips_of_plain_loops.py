@@ -72,7 +72,8 @@ WORDS = {
 
 
 @pytest.mark.parametrize("f", WORDS)
-def test_an_index_that_leaves_the_array(f):
+def test_an_index_that_leaves_the_array(f, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", "interpret")  # a kernel's words name no index
     places = np.arange(20) % 3
     slope = fdiff.grad(f)
     slope(np.ones(3), places)
