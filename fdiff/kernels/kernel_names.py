@@ -58,9 +58,12 @@ def _maker() -> str:
 
 def _processor() -> str:
     """Model and instruction sets of the processor, and the level that ``FDIFF_CPU`` allows."""
+    return f"{_described()}\n{environment_value('FDIFF_CPU') or ''}"
+
+
+def _described() -> str:
     wanted = ("model name", "flags", "Features", "CPU part")
-    model = f"{platform.machine()} {platform.processor()}"
     with Suppressed(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = "\n".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
-    return f"{model}\n{environment_value('FDIFF_CPU') or ''}"
+        return "\n".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
+    return f"{platform.machine()} {platform.processor()}"  # this starts a process

@@ -40,7 +40,7 @@ TESTS = {"startswith", "endswith", "find", "index", "split", "rsplit", "partitio
 TEXT_TESTS = {
     "kernels/bytecode/execution.py": "a file of the cache",
     "kernels/cuda/kernel_text.py": "whether a line for GPUs stores a local: these are strings",
-    "kernels/disk_cache.py": OTHERS,
+    "kernels/kernel_names.py": OTHERS,
     "kernels/ir/operation_costs.py": "whether a formula has operands",
     "kernels/ir/operation_text.py": "the sign of a literal",
     "kernels/llvm/calling_convention.py": "the annotation of a parameter",

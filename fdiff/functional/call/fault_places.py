@@ -33,11 +33,15 @@ class _FaultPlace(Exception):  # noqa: N818 - it never leaves this module
 def note_place(error: Exception, call: OperatorCall) -> None:
     """Note at an error of NumPy's by which line, and in which trip of a loop, it was raised.
 
-    The function that is called may have no loops, and its traceback may show the line.
+    The function that is called may have no loops, and its traceback may show the line. What writes
+    to the outside, or is traced at each call, is not run once more.
     """
-    if isinstance(error, FdiffError) or call.variant is None:
+    variant = call.variant
+    if isinstance(error, FdiffError) or variant is None:
         return
-    if line_in(error.__traceback__) and not _has_trips(call.variant.traced.tape):
+    if variant.repeats or not variant.conditions.cacheable:
+        return
+    if line_in(error.__traceback__) and not _has_trips(variant.traced.tape):
         return
     before = budget.get()
 
