@@ -18,6 +18,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import NamedTuple
 
 from .bounded_cache import keep
+from .source_lines import source_line
 
 # A file and the number of a line in it; or code and the offset of an instruction, whose line is
 # looked up when it is shown: of most nodes it never is.
@@ -167,7 +168,7 @@ def show_line(line: Line | None) -> str:
     if line is None:
         return ""
     name, number = numbered(line)
-    text = linecache.getline(name, number).strip()
+    text = source_line(name, number).strip()
     return f"\n    {file_label(name)}:{number}" + (f":  {text}" if text else "")
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from ..kernel_rule import KernelRule, KernelStep, Kind
+from ..syntax_trees import GenericVisit, walk
 from .ir.loops import NUMPY
 from .ir.type_inference import DtypeInference
 from .ir.word_table import COUNTED, WORDS, Word, word_of
@@ -70,7 +71,7 @@ class _Typed(NamedTuple):
     single: str | None
 
 
-class _Steps(ast.NodeTransformer):
+class _Steps(GenericVisit, ast.NodeTransformer):
     """The steps of a function; `bound` is what each of its names stands for.
 
     That is a number, or ``_0``, ``_1``, ...: the operands, and behind them the results of steps.
@@ -211,6 +212,6 @@ def _first_line(node: ast.stmt) -> str:
 
 
 def _pow_way(node: ast.expr) -> str:
-    if any(isinstance(part, ast.Pow) for part in ast.walk(node)):
+    if any(isinstance(part, ast.Pow) for part in walk(node)):
         return "Write rt.power(x, y), or x * x."
     return "docs/kernel-language.md is the language."

@@ -8,7 +8,6 @@ up, and integers, lengths and shapes read.
 from __future__ import annotations
 
 import ast
-import linecache
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,8 @@ import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep
 from ..foreign_errors import not_foreign
+from ..source_lines import source_lines
+from ..syntax_trees import children
 
 Around = ast.stmt | ast.Lambda  # a loop, or what has variables of its own
 _PARTS = 64  # of a loop that are weighed
@@ -170,7 +171,7 @@ def _within(body: list[ast.stmt], line: int) -> bool:
 
 def _around(name: str, line: int) -> list[Around]:
     """The statements and functions around a line of a file, the outermost first."""
-    lines = linecache.getlines(name)
+    lines = source_lines(name)
     entry = _files.get(name)
     if entry is None or entry[0] != len(lines):
         try:
@@ -184,7 +185,7 @@ def _around(name: str, line: int) -> list[Around]:
 
 def _chains(node: ast.AST, above: list[Around]) -> Iterator[list[Around]]:
     """Each loop and each function of a tree, below those around it."""
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         if isinstance(child, (ast.For, ast.While, *_SCOPES)):
             chain = [*above, child]
             yield chain

@@ -4,12 +4,13 @@ from __future__ import annotations
 import __future__
 
 import ast
-import linecache
 from collections.abc import Iterable, Iterator
 from types import CodeType
 from typing import NamedTuple
 
 from ...foreign_errors import not_foreign
+from ...source_lines import source_lines
+from ...syntax_trees import walk, with_locations
 
 _NESTED = 0x10  # the flag of a function in a function
 _FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
@@ -27,13 +28,13 @@ class Definition(NamedTuple):
 
 def definition(code: CodeType) -> Definition | None:
     """The definition of a function; None where there is none, or where it says something else."""
-    text = "".join(linecache.getlines(code.co_filename))
+    text = "".join(source_lines(code.co_filename))
     try:
         tree = ast.parse(text)
     except not_foreign(SyntaxError, ValueError):
         return None
     imports = [*_imports(tree.body)]
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
             continue
         first = min([node.lineno, *[d.lineno for d in node.decorator_list]])
@@ -64,7 +65,7 @@ def compiled(whole: Definition, code: CodeType) -> CodeType | None:
         cells: list[ast.stmt] = [ast.Assign([name], ast.Constant(None)) for name in free]
         outer.body = [*cells, whole.function]
         statements = [outer]
-    module = ast.fix_missing_locations(ast.Module([*whole.imports, *statements], []))
+    module = with_locations(ast.Module([*whole.imports, *statements], []))
     flags = code.co_flags & _FUTURES
     try:
         unit = compile(module, code.co_filename, "exec", flags, dont_inherit=True)

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from typing import Any, NamedTuple
+
+from ...syntax_trees import GenericVisit, copied, walk
 
 OWN = "__fdiff_"  # how the names begin that are ours
 LEFT = OWN + "left"  # how the name begins of whether a trip has left a loop
@@ -112,7 +113,7 @@ def frame(
         first += ast.parse(f"if {name} is {UNBOUND_NAME}{number}: del {name}").body
     leaving = _Leaving(back, left, f"{RAISED}{number}")
     if left in names.carried:
-        first.append(ast.If(_name(left), [deepcopy(back)], []))
+        first.append(ast.If(_name(left), [copied(back)], []))
     if isinstance(loop, ast.While):
         first.append(ast.If(loop.test, [ast.Pass()], leaving.left(loop)))
         choice.body = [ast.copy_location(ast.While(loop.test, loop.body, []), loop)]
@@ -123,10 +124,10 @@ def frame(
         rows.value = over.rows
         bind = ast.Assign([loop.target], over.entries)
         if left not in names.carried:
-            choice.orelse.append(deepcopy(bind))
+            choice.orelse.append(copied(bind))
         first.append(bind)
         choice.body = [ast.copy_location(ast.For(loop.target, over.plain, loop.body, []), loop)]
-    function.body = [*first, *[leaving.visit(deepcopy(s)) for s in own], back]
+    function.body = [*first, *[leaving.visit(copied(s)) for s in own], back]
     return statements
 
 
@@ -150,13 +151,13 @@ else:
 """
     statements: list[Any] = ast.parse(text).body
     for statement in statements:
-        for part in ast.walk(statement):
+        for part in walk(statement):
             if isinstance(part, (ast.stmt, ast.expr, ast.arg)):
                 part.lineno = part.end_lineno = line
     return statements
 
 
-class _Leaving(ast.NodeTransformer):
+class _Leaving(GenericVisit, ast.NodeTransformer):
     """Puts a ``return`` in place of what ends a trip: ``continue``, ``break`` and ``raise``."""
 
     def __init__(self, back: ast.stmt, left: str, raised: str) -> None:
@@ -166,10 +167,10 @@ class _Leaving(ast.NodeTransformer):
         """The statements that leave the loop where a node stands."""
         names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in (self._left, *flags)]
         left = ast.Assign(names, ast.Constant(value=True))
-        return [ast.copy_location(n, node) for n in (left, deepcopy(self.back))]
+        return [ast.copy_location(n, node) for n in (left, copied(self.back))]
 
     def visit_Continue(self, node: ast.Continue) -> ast.AST:
-        return ast.copy_location(deepcopy(self.back), node)
+        return ast.copy_location(copied(self.back), node)
 
     def visit_Break(self, node: ast.Break) -> list[ast.stmt]:
         return self.left(node)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from types import CodeType, FunctionType
 
 from ...bounded_cache import keep
+from ...syntax_trees import copied, walk
 from .definitions import Definition, compiled, definition
 from .loop_frames import DRIVER, LEFT, OWN, RAISED, UNBOUND_NAME, LoopNames, frame, iteration
 from .source_effects import EffectError, Scope, check
@@ -39,9 +39,9 @@ def with_loop_functions(
         whole = _definitions[code]
     else:
         whole = keep(_definitions, code, definition(code), _MOST)
-    if whole is None or any(map(_looks, ast.walk(whole.function))):
+    if whole is None or any(map(_looks, walk(whole.function))):
         return None
-    tree = deepcopy(whole.function)
+    tree = copied(whole.function)
     rewriting = _Rewriting(tree, Scope(fn), refusals)
     tree.body = rewriting.block(tree.body, outermost=True)
     if not rewriting.loops:
@@ -124,7 +124,7 @@ class _Rewriting:
         carried += [f"{LEFT}{number}", f"{RAISED}{number}"] * raises
         names = LoopNames(tuple(carried), arrays, once=True)
         self.loops[f"{OWN}{number}"] = names
-        return frame(deepcopy(statement), None, [statement], names, number)
+        return frame(copied(statement), None, [statement], names, number)
 
     def _loop(self, loop: ast.For | ast.While, *, inner: bool) -> list[ast.stmt]:
         branches = _branches(loop)
@@ -137,7 +137,7 @@ class _Rewriting:
         over = None
         if isinstance(loop, ast.For):
             over = iteration(loop.iter, self.scope.value, number)
-        plain = deepcopy(loop)
+        plain = copied(loop)
         return frame(plain, over, self.block(loop.body, inner=True), names, number)
 
     def _names(self, loop: ast.For | ast.While, number: int) -> LoopNames:
@@ -159,7 +159,7 @@ class _Rewriting:
         carried = sorted(n for n in changed | arrays if n in others | read | arrays)
         carried += [counter] if counter else []
         carried += [f"{LEFT}{number}"] * leaves + [f"{RAISED}{number}"] * raises
-        loops = (n for s in body for n in ast.walk(s) if isinstance(n, (ast.For, ast.While)))
+        loops = (n for s in body for n in walk(s) if isinstance(n, (ast.For, ast.While)))
         simple = not any(loops)
         return LoopNames(tuple(carried), arrays, counter, waits=waits, simple=simple)
 
@@ -167,7 +167,7 @@ class _Rewriting:
 def _is_decision(statement: ast.stmt) -> bool:
     """Whether a statement without loops may choose what it assigns."""
     kinds = ast.IfExp, ast.BoolOp
-    nodes = [*ast.walk(statement)]
+    nodes = [*walk(statement)]
     if any(isinstance(node, (ast.For, ast.While)) for node in nodes):
         return False
     assigns = isinstance(statement, (ast.Assign, ast.AugAssign))
@@ -183,7 +183,7 @@ def _branches(loop: ast.For | ast.While) -> bool:
     """Whether something in a loop may branch."""
     kinds = ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.Call
     return isinstance(loop, ast.While) or any(
-        isinstance(node, kinds) for s in loop.body for node in ast.walk(s)
+        isinstance(node, kinds) for s in loop.body for node in walk(s)
     )
 
 

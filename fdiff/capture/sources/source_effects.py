@@ -12,6 +12,7 @@ from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 
 import fdiff.intact_numpy as np
 
+from ...syntax_trees import children
 from ..dependency_nodes import attribute
 from ..proxies.module_proxies import GlobalsProxy
 from ..value_kinds import MISSING
@@ -90,7 +91,7 @@ def _nodes(node: ast.AST, *, raises: bool) -> Iterator[ast.AST]:
         return
     yield node
     raises = raises and not isinstance(node, (ast.For, ast.While))
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         yield from _nodes(child, raises=raises)
 
 
@@ -127,7 +128,7 @@ def _check_lists(node: ast.AST | None, scope: Scope) -> None:
     if isinstance(node, ast.Name) and isinstance(scope.value(node.id), list):
         raise EffectError("a list from outside gets another name")
     if isinstance(node, (ast.IfExp, ast.BoolOp, ast.Tuple, ast.List)):
-        for part in ast.iter_child_nodes(node):
+        for part in children(node):
             _check_lists(part, scope)
 
 

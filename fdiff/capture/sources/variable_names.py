@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from ...syntax_trees import children, walk
+
 
 def is_read(tree: ast.AST, loop: ast.stmt, name: str) -> bool:
     """Whether a name is read outside of a loop, and of other loops whose variable it is."""
-    for child in ast.iter_child_nodes(tree):
+    for child in children(tree):
         inner = isinstance(child, ast.For) and name in assigned([child.target])
         read = isinstance(child, ast.Name) and child.id == name and isinstance(child.ctx, ast.Load)
         if read or (child is not loop and not inner and is_read(child, loop, name)):
@@ -18,12 +20,12 @@ def is_read(tree: ast.AST, loop: ast.stmt, name: str) -> bool:
 
 def outside(tree: ast.AST, statement: ast.stmt) -> Iterator[ast.AST]:
     """The nodes of a function that are not in a statement, nor in the body of a loop."""
-    for child in ast.iter_child_nodes(tree):
+    for child in children(tree):
         yield child
         if child is not statement:
             yield from outside(child, statement)
         elif isinstance(child, (ast.For, ast.While)):
-            yield from ast.walk(child.iter if isinstance(child, ast.For) else child.test)
+            yield from walk(child.iter if isinstance(child, ast.For) else child.test)
 
 
 def assigned(statements: Sequence[ast.AST]) -> Iterator[str]:
@@ -34,13 +36,13 @@ def assigned(statements: Sequence[ast.AST]) -> Iterator[str]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         if not isinstance(node, ast.ListComp):
-            waiting += ast.iter_child_nodes(node)
+            waiting += children(node)
 
 
 def stored(statements: Sequence[ast.stmt]) -> Iterator[str]:
     """The names of what is stored into by key."""
     for statement in statements:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
                 assert isinstance(node.value, ast.Name)
                 yield node.value.id
@@ -75,4 +77,4 @@ def _skips(statements: Sequence[ast.stmt]) -> bool:
 
 def loaded(node: ast.AST) -> set[str]:
     """The names that a node reads."""
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return {n.id for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}

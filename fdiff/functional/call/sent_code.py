@@ -15,6 +15,7 @@ from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
 from ...capture.dependency_nodes import attribute
+from ...source_lines import source_line, source_lines
 from ...user_lines import cell_label, name_cell
 
 _SEEN = "fdiff_codes"  # of a pickler: codes of functions, by id, and whether they are sent whole
@@ -82,7 +83,7 @@ def _lines(code: CodeType) -> dict[int, str]:
     """The lines of some code, by their numbers."""
     numbers = [n for each in _within(code) for *_, n in each.co_lines() if n]
     places = range(min(numbers, default=1), max(numbers, default=0) + 1)
-    return {n: linecache.getline(code.co_filename, n) for n in places}
+    return {n: source_line(code.co_filename, n) for n in places}
 
 
 def received(
@@ -97,7 +98,7 @@ def received(
     for name, lines in texts.items():
         if labels[name]:
             name_cell(name, labels[name])
-        here = linecache.getlines(name) if any(lines.values()) else []
+        here = source_lines(name) if any(lines.values()) else []
         there = [*here, *["\n"] * (max(lines, default=0) - len(here))]
         for n, text in lines.items():
             there[n - 1] = text or there[n - 1]

@@ -16,6 +16,8 @@ from ... import kernels
 from ...dispatch.arguments import Function
 from ...errors import InputError, failure, message
 from ...kernel_rule import CAddress, KernelRule, KernelStep, Kind
+from ...source_lines import source_lines
+from ...syntax_trees import walk
 from ...user_lines import Line
 
 _TEXT = "<kernel text>"
@@ -82,10 +84,10 @@ def _function_of_code(source: object, call: str) -> tuple[ast.FunctionDef | ast.
     if not isinstance(code, CodeType):
         fact = f"kernel must be a text or a Python function, not {type(source).__name__}."
         raise failure(InputError, call, fact, _AS_TEXT)
-    lines = linecache.getlines(code.co_filename, getattr(function, "__globals__", None))
+    lines = source_lines(code.co_filename, getattr(function, "__globals__", None))
     tree = ast.parse("".join(lines)) if lines else ast.Module([], [])
     marks = [(*p,) for p in code.co_positions() if all(p[1:])]  # not those before the first
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda)]
+    functions = [n for n in walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda)]
     around = [n for n in functions if all(_encloses(n, mark) for mark in marks)]
     if not around or not marks:
         fact = "the source of the kernel's function is not known."

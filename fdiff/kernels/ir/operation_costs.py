@@ -6,6 +6,7 @@ import ast
 from functools import lru_cache
 from typing import NamedTuple
 
+from ...syntax_trees import walk
 from .word_table import WORDS, Word, word_of
 
 # Up to so many calls of elementary functions in a kernel are inlined, which takes 5 to 9 ms of
@@ -49,7 +50,7 @@ def formula_facts(text: str) -> FormulaFacts:
     if "{" not in text:
         return FormulaFacts()
     root = ast.parse(text, mode="eval").body  # an operand is a set to Python's grammar
-    nodes = list(ast.walk(root))
+    nodes = list(walk(root))
     names = [ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)]
     called = [word for name in names if (word := word_of(name)) is not None]
     numbers = [_operand(node) for node in nodes if isinstance(node, ast.Set)]

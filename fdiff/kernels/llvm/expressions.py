@@ -8,6 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from ...syntax_trees import walk
 from .arithmetic import UnknownWordError, binary, compared, negated
 from .function_builder import FunctionBuilder
 from .types import (
@@ -162,7 +163,7 @@ def _conditional(to: FunctionBuilder, node: ast.IfExp) -> TypedValue:
 
 def _reads(node: ast.expr) -> bool:
     """Whether an expression reads memory or calls: anything more than arithmetic."""
-    return any(isinstance(part, (ast.Subscript, ast.Call)) for part in ast.walk(node))
+    return any(isinstance(part, (ast.Subscript, ast.Call)) for part in walk(node))
 
 
 def _phi(to: FunctionBuilder, pairs: list[tuple[ir.Value, ir.Block]]) -> ir.Value:

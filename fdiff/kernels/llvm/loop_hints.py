@@ -14,6 +14,7 @@ from collections.abc import Container, Sequence
 
 from llvmlite import ir
 
+from ...syntax_trees import walk
 from ..ir.word_table import WORDS
 from .machine import has
 
@@ -43,7 +44,7 @@ def hint_many_calls(back: ir.ConditionalBranch, calls: int) -> None:
 
 def calls_in(body: Sequence[ast.stmt], lines: Container[int] | None = None) -> int:
     """How many elementary functions these statements call, on these lines of their text."""
-    nodes = (node for statement in body for node in ast.walk(statement))
+    nodes = (node for statement in body for node in walk(statement))
     calls = [n for n in nodes if isinstance(n, ast.Call) and (lines is None or n.lineno in lines)]
     return sum(_is_elementary(call.func) for call in calls)
 

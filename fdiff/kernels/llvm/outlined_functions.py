@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
+from ...syntax_trees import walk
 from .calling_convention import TABLES, ArgumentTables, Location
 from .expressions import expression
 from .function_builder import FunctionBuilder, Library, declare, parameters_of
@@ -141,7 +142,7 @@ def only_arguments(body: Iterable[ast.stmt], outlined: set[str]) -> set[str]:
     """The names that a kernel's `body` reads only as arguments of `outlined` functions."""
     as_argument: Counter[str] = Counter()
     count: Counter[str] = Counter()
-    for part in (n for statement in body if outlined for n in ast.walk(statement)):
+    for part in (n for statement in body if outlined for n in walk(statement)):
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
             count[part.id] += 1
         elif isinstance(part, ast.Call) and _called(part) in outlined:

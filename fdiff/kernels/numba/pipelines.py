@@ -7,7 +7,6 @@ vectoriser. Numba has a private flag for the one and no way to say the other.
 from __future__ import annotations
 
 import ast
-import linecache
 from typing import Any
 
 from llvmlite import ir
@@ -17,6 +16,7 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
+from ...source_lines import source_lines
 from ..llvm.loop_hints import calls_in, hint_long_loop, hint_many_calls
 
 
@@ -78,7 +78,7 @@ class _LowerOutlined(_LowerWithHints):
 
 class _LowerManyCalls(_LowerWithHints):
     def hint(self, back: ir.ConditionalBranch, lines: set[int]) -> None:
-        text = "".join(linecache.getlines(self.func_ir.loc.filename))
+        text = "".join(source_lines(self.func_ir.loc.filename))
         hint_many_calls(back, calls_in(ast.parse(text).body, lines))
 
 

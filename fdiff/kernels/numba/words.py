@@ -17,6 +17,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from ...syntax_trees import walk
 from ..ir.word_table import Word, word_of
 from ..llvm.arithmetic import UnknownWordError
 from ..llvm.llvm_words import Formula, formula_of
@@ -107,7 +108,7 @@ def _intrinsic(name: str) -> object:
 
 def words_called(functions: Iterable[ast.AST], homes: Container[str]) -> Iterator[tuple[str, str]]:
     """The words that functions call: the module of each, one of `homes`, and its name there."""
-    nodes = (node for function in functions for node in ast.walk(function))
+    nodes = (node for function in functions for node in walk(function))
     functions_called = (node.func for node in nodes if isinstance(node, ast.Call))
     for word in (f for f in functions_called if isinstance(f, ast.Attribute)):
         if isinstance(word.value, ast.Name) and word.value.id in homes:

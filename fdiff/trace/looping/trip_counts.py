@@ -7,7 +7,6 @@ decides when calls are logged, and nothing else: docs/decisions/plain-loops-are-
 from __future__ import annotations
 
 import ast
-import linecache
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import TypeVar
 
 from ...bounded_cache import keep
 from ...process.loop_trips import CodePlace, trip_of_head, trips_done_by_head, trips_of_head
+from ...source_lines import source_line
 from ...user_lines import is_internal, numbered
 from .logged_calls import LoggedCall
 from .periods import INNER, loop_of, loops_around
@@ -78,7 +78,7 @@ def _head(code: CodeType, start: int) -> ast.For | None:
     if not _LOOKS.isdisjoint(code.co_names):
         return None
     name, number = numbered((code, start))
-    text = linecache.getline(name, number).lstrip()
+    text = source_line(name, number).lstrip()
     if not text.startswith("for "):
         return None
     for more in range(1, _LINES):
@@ -88,7 +88,7 @@ def _head(code: CodeType, start: int) -> ast.For | None:
                 loop = ast.parse(text[: at + 1] + " pass").body[0]
                 return loop if isinstance(loop, ast.For) else None
             at = text.find(":", at + 1)
-        text += linecache.getline(name, number + more)
+        text += source_line(name, number + more)
     return None
 
 
