@@ -270,7 +270,7 @@ REFUSED = {
     appends: "",
     stores_into_a_list: "last is no number and no array",
     calls_an_object: "",
-    counts_in_a_helper: "",
+    counts_in_a_helper: "more may follow from step: a store",
     looks_at_an_alias: "u is stored into, and shares memory",
     meets_a_point: "a condition may hold at one point alone",
 }

@@ -11,16 +11,24 @@ import ast
 from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
 
-from ...bounded_cache import keep
 from ...syntax_trees import copied, walk
-from .definitions import Definition, compiled, definition
+from .definitions import compiled, definition, note_rewritten
 from .loop_frames import DRIVER, LEFT, OWN, RAISED, UNBOUND_NAME, LoopNames, frame, iteration
-from .source_effects import EffectError, Scope, check
-from .variable_names import assigned, is_read, loaded, outside, stored, unbound_reads
+from .name_scopes import Scope
+from .shared_variables import share, shared_names
+from .source_effects import EffectError, check
+from .variable_names import (
+    assigned,
+    is_read,
+    loaded,
+    outside,
+    own_names,
+    stored,
+    unbound_reads,
+    without_functions,
+)
 
 _LOOKS = frozenset(("locals", "vars", "eval", "exec", "dir", "super", "globals", "__class__"))
-_MOST = 256  # definitions that are kept
-_definitions: dict[CodeType, Definition | None] = {}
 
 
 class Unbound:
@@ -35,13 +43,12 @@ def with_loop_functions(
 ) -> CodeType | None:
     """The code of a function whose loops that branch ask a driver first, but for `refusals`."""
     code = fn.__code__
-    if code in _definitions:
-        whole = _definitions[code]
-    else:
-        whole = keep(_definitions, code, definition(code), _MOST)
+    whole = definition(code)
     if whole is None or any(map(_looks, walk(whole.function))):
         return None
     tree = copied(whole.function)
+    if isinstance(tree, ast.Lambda):
+        return None
     rewriting = _Rewriting(tree, Scope(fn), refusals)
     tree.body = rewriting.block(tree.body, outermost=True)
     if not rewriting.loops:
@@ -49,7 +56,9 @@ def with_loop_functions(
     new = compiled(whole._replace(function=tree), code)
     if new is None or new.co_freevars != code.co_freevars:
         return None
-    return _with_objects(new, {DRIVER: driver, UNBOUND_NAME: UNBOUND, **rewriting.loops})
+    new = _with_objects(new, {DRIVER: driver, UNBOUND_NAME: UNBOUND, **rewriting.loops})
+    note_rewritten(code, new)
+    return new
 
 
 def _looks(node: ast.AST) -> bool:
@@ -102,6 +111,8 @@ class _Rewriting:
                     outermost = outermost and isinstance(statement, ast.If)
                 else:
                     continue
+            if isinstance(statement, ast.FunctionDef) and not inner:
+                self._function(statement)
             if isinstance(statement, (ast.If, ast.With, ast.Try)):
                 own = outermost and isinstance(statement, ast.If)
                 statement.body = self.block(statement.body, inner=inner, outermost=own)
@@ -111,11 +122,24 @@ class _Rewriting:
             new.append(statement)
         return new
 
+    def _function(self, function: ast.FunctionDef) -> None:
+        """Rewrite the loops of a function in the function that is called alone."""
+        nodes = [*walk(self.tree)]
+        reads = [n for n in nodes if isinstance(n, ast.Name) and n.id == function.name]
+        called = [n.func for n in nodes if isinstance(n, ast.Call)]
+        if function.decorator_list or not all(n in called for n in reads):
+            return
+        scope = self.scope.inside(function)
+        scope.depth = 0
+        inner = _Rewriting(function, scope, self.refusals)
+        inner.loops = self.loops
+        function.body = inner.block(function.body, outermost=True)
+
     def _decision(self, statement: ast.stmt) -> list[ast.stmt]:
         """A statement that branches, as a loop of one trip."""
         check([statement], self.scope)
         number, raises = len(self.loops), _leaves([statement], ast.Raise)
-        changed, arrays = {*assigned([statement])}, frozenset(stored([statement]))
+        changed, arrays = {*assigned([statement])}, self._stored([statement])
         if not changed | arrays:
             raise EffectError("it assigns nothing")
         others = {n.id for n in outside(self.tree, statement) if isinstance(n, ast.Name)}
@@ -124,7 +148,8 @@ class _Rewriting:
         carried += [f"{LEFT}{number}", f"{RAISED}{number}"] * raises
         names = LoopNames(tuple(carried), arrays, once=True)
         self.loops[f"{OWN}{number}"] = names
-        return frame(copied(statement), None, [statement], names, number)
+        new = frame(copied(statement), None, [statement], names, number)
+        return share(new, number, shared_names(self.tree, statement) & {*carried})
 
     def _loop(self, loop: ast.For | ast.While, *, inner: bool) -> list[ast.stmt]:
         branches = _branches(loop)
@@ -137,14 +162,22 @@ class _Rewriting:
         over = None
         if isinstance(loop, ast.For):
             over = iteration(loop.iter, self.scope.value, number)
-        plain = copied(loop)
-        return frame(plain, over, self.block(loop.body, inner=True), names, number)
+        shared = shared_names(self.tree, loop)
+        new = frame(copied(loop), over, self.block(loop.body, inner=True), names, number)
+        return share(new, number, shared & {*names.carried, *assigned([loop])})
+
+    def _stored(self, statements: Sequence[ast.stmt]) -> frozenset[str]:
+        """The variables of the function that are stored into; EffectError for others."""
+        names = frozenset(stored(statements))
+        if not names <= own_names(self.tree):
+            raise EffectError("a store into what is no variable of the function")
+        return names
 
     def _names(self, loop: ast.For | ast.While, number: int) -> LoopNames:
         """The variables of a loop; EffectError where they cannot be handed over."""
         body, waits = loop.body, isinstance(loop, ast.While)
         targets = set[str]() if isinstance(loop, ast.While) else {*assigned([loop.target])}
-        changed, arrays = {*assigned(body)}, frozenset(stored(body))
+        changed, arrays = {*assigned(body)}, self._stored(body)
         if not targets.isdisjoint(changed | arrays) or not changed | arrays:
             raise EffectError("its variable is assigned")
         raises = _leaves(body, ast.Raise)
@@ -167,8 +200,8 @@ class _Rewriting:
 def _is_decision(statement: ast.stmt) -> bool:
     """Whether a statement without loops may choose what it assigns."""
     kinds = ast.IfExp, ast.BoolOp
-    nodes = [*walk(statement)]
-    if any(isinstance(node, (ast.For, ast.While)) for node in nodes):
+    nodes = [*without_functions(statement)]
+    if any(isinstance(node, (ast.For, ast.While, ast.FunctionDef)) for node in nodes):
         return False
     assigns = isinstance(statement, (ast.Assign, ast.AugAssign))
     return isinstance(statement, ast.If) or (assigns and any(isinstance(n, kinds) for n in nodes))

@@ -6,17 +6,17 @@ All that is not listed here counts as an effect.
 from __future__ import annotations
 
 import ast
-import builtins
-from collections.abc import Iterable, Iterator
-from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import fdiff.intact_numpy as np
 
 from ...syntax_trees import children
-from ..dependency_nodes import attribute
-from ..proxies.module_proxies import GlobalsProxy
 from ..value_kinds import MISSING
 from .definitions import definition
+from .name_scopes import Scope, is_data
+from .variable_names import assigned
 
 _DEPTH = 3  # of functions that call each other
 _SYNTAX = (
@@ -24,7 +24,7 @@ _SYNTAX = (
     ast.Return, ast.Expr, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call,
     ast.keyword, ast.Attribute, ast.Subscript, ast.Slice, ast.Name, ast.Constant, ast.Tuple,
     ast.List, ast.ListComp, ast.comprehension, ast.expr_context, ast.operator, ast.unaryop,
-    ast.boolop, ast.cmpop,
+    ast.boolop, ast.cmpop, ast.FunctionDef, ast.Lambda, ast.arguments, ast.arg,
 )  # fmt: skip
 _ATTRIBUTES = frozenset(("T", "shape", "size", "ndim", "dtype", "real", "imag"))
 _METHODS = """
@@ -33,11 +33,11 @@ _METHODS = """
 """
 _FUNCTIONS = """
     all allclose amax amin any append arange argmax argmin array asarray atleast_1d clip
-    concatenate convolve copy cross cumsum diag diagonal diff dot einsum expand_dims eye float64
-    full full_like hstack identity inner interp isclose kron linspace max mean median min
-    nan_to_num ones ones_like outer prod ravel reshape roll round sort squeeze stack std sum
-    swapaxes tensordot tile trace transpose tril triu var vdot vstack where zeros zeros_like
-    norm solve inv det slogdet cholesky matrix_power
+    concatenate convolve copy cross cumsum diag diagonal diff dot einsum empty empty_like
+    expand_dims eye float64 full full_like hstack identity inner interp isclose kron linspace
+    max mean median min nan_to_num ones ones_like outer prod ravel reshape roll round sort
+    squeeze stack std sum swapaxes tensordot tile trace transpose tril triu var vdot vstack
+    where zeros zeros_like norm solve inv det slogdet cholesky matrix_power
 """
 METHODS, FUNCTIONS = (frozenset(names.split()) for names in (_METHODS, _FUNCTIONS))
 _MODULES = frozenset(("numpy", "numpy.linalg", "math"))
@@ -51,53 +51,49 @@ class EffectError(Exception):
     """Code may have an effect on something else than its own variables."""
 
 
-class Scope:
-    """The values of a function's names outside of it."""
-
-    def __init__(self, fn: FunctionType) -> None:
-        self.code = fn.__code__
-        space = fn.__globals__
-        self.globals = space.real if isinstance(space, GlobalsProxy) else space
-        self.cells: dict[str, CellType] = dict(
-            zip(self.code.co_freevars, fn.__closure__ or (), strict=True)
-        )
-
-    def value(self, name: str) -> object:
-        """The value of a name; MISSING if it is a variable of the function."""
-        if name in (*self.code.co_varnames, *self.code.co_cellvars):
-            return MISSING
-        if name in self.cells:
-            return attribute(self.cells[name], "cell_contents")
-        return self.globals.get(name, getattr(builtins, name, MISSING))
-
-
-def check(statements: Iterable[ast.AST], scope: Scope, depth: int = 0) -> None:
+def check(statements: Iterable[ast.AST], scope: Scope) -> None:
     """EffectError unless statements of a function change its own variables alone.
 
     At depth 0 they may store into arrays that variables hold, and raise errors outside of loops.
     """
     for statement in statements:
-        nodes = [*_nodes(statement, raises=not depth)]
-        called = [n.func for n in nodes if isinstance(n, ast.Call)]
-        for node in nodes:
+        nodes = [*_nodes(statement, scope, raises=not scope.depth)]
+        called = [n.func for n, _ in nodes if isinstance(n, ast.Call)]
+        for node, around in nodes:
             if not isinstance(node, _SYNTAX):
                 raise EffectError(type(node).__name__)
-            _check_node(node, scope, depth, called)
+            _check_node(node, around, called)
 
 
-def _nodes(node: ast.AST, *, raises: bool) -> Iterator[ast.AST]:
+def _nodes(node: ast.AST, scope: Scope, *, raises: bool) -> Iterator[tuple[ast.AST, Scope]]:
     """The nodes of a statement but for errors, if it `raises` them outside of its loops."""
     if raises and isinstance(node, ast.Raise):
         return
-    yield node
-    raises = raises and not isinstance(node, (ast.For, ast.While))
+    yield node, scope
+    raises = raises and not isinstance(node, (ast.For, ast.While, ast.FunctionDef))
+    inner = scope
+    if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+        inner = scope.inside(node)
+    elif isinstance(node, ast.ListComp):
+        inner = scope.hiding(assigned([g.target for g in node.generators]))
     for child in children(node):
-        yield from _nodes(child, raises=raises)
+        own = scope if isinstance(child, ast.arguments) else inner
+        if child not in _annotations(node):
+            yield from _nodes(child, own, raises=raises)
 
 
-def _check_node(node: ast.AST, scope: Scope, depth: int, called: list[ast.expr]) -> None:
+def _annotations(node: ast.AST) -> list[ast.expr]:
+    """The annotations of a function or a parameter that run no code."""
+    each = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+    return [n for n in each if isinstance(n, (ast.Name, ast.Constant, ast.Attribute))]
+
+
+def _check_node(node: ast.AST, scope: Scope, called: list[ast.expr]) -> None:
+    depth = scope.depth
     if isinstance(node, ast.Call):
-        _check_call(node, scope, depth)
+        _check_call(node, scope)
+    elif isinstance(node, ast.FunctionDef) and node.decorator_list:
+        raise EffectError("a decorator")
     elif isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
         raise EffectError("a call whose result is dropped")
     elif isinstance(node, ast.Return) and not depth:
@@ -107,10 +103,12 @@ def _check_node(node: ast.AST, scope: Scope, depth: int, called: list[ast.expr])
     elif isinstance(node, (ast.For, ast.While)) and node.orelse:
         raise EffectError("else of a loop")
     elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-        if depth or not isinstance(node.value, ast.Name) or isinstance(node.ctx, ast.Del):
+        name = node.value.id if isinstance(node.value, ast.Name) else ""
+        if not name or (depth and name not in scope.fresh) or isinstance(node.ctx, ast.Del):
             raise EffectError("a store")
     elif isinstance(node, ast.Attribute) and node not in called:
-        constant = isinstance(_resolved(node.value, scope), ModuleType)
+        value = scope.resolved(node)
+        constant = value is not MISSING and (is_data(value) or _computes(value))
         if not isinstance(node.ctx, ast.Load) or not (constant or node.attr in _ATTRIBUTES):
             raise EffectError("an attribute")
     elif isinstance(node, ast.Compare):
@@ -119,7 +117,9 @@ def _check_node(node: ast.AST, scope: Scope, depth: int, called: list[ast.expr])
             raise EffectError("is")
     elif isinstance(node, ast.Name) and node not in called:
         value = scope.value(node.id)
-        if value is not MISSING and not is_data(value):
+        if _is_of_user(value):
+            check_function(value, scope.data, depth)
+        elif not (value is MISSING or scope.data(value) or _computes(value)):
             raise EffectError(node.id)
 
 
@@ -132,29 +132,14 @@ def _check_lists(node: ast.AST | None, scope: Scope) -> None:
             _check_lists(part, scope)
 
 
-def is_data(value: object) -> bool:
-    """Whether reading and computing with a value runs no code of the user."""
-    if type(value) is tuple or type(value) is list:  # of no other lists
-        return all(is_data(part) and type(part) is not list for part in value)
-    return isinstance(value, _DATA) and type(value).__module__ in ("numpy", "builtins")
+def _check_call(call: ast.Call, scope: Scope) -> None:
+    """EffectError unless a function that is called has no effect.
 
-
-def _resolved(node: ast.expr, scope: Scope) -> object:
-    """The value of a dotted name, through modules alone."""
-    if isinstance(node, ast.Name):
-        return scope.value(node.id)
-    if isinstance(node, ast.Attribute):
-        base = _resolved(node.value, scope)
-        if isinstance(base, ModuleType) and base.__name__ in _MODULES:
-            return getattr(base, node.attr, MISSING)
-    return MISSING
-
-
-def _check_call(call: ast.Call, scope: Scope, depth: int) -> None:
-    """EffectError unless a function that is called has no effect."""
+    A variable may hold functions that are read or defined where they are checked.
+    """
     if any(k.arg in (None, "out", "where") for k in call.keywords):
         raise EffectError("out")
-    value = _resolved(call.func, scope)
+    value = scope.resolved(call.func)
     if value is MISSING and isinstance(call.func, ast.Attribute):
         if isinstance(call.func.value, ast.Name) and scope.value(call.func.value.id) is not MISSING:
             raise EffectError("a method")
@@ -163,11 +148,12 @@ def _check_call(call: ast.Call, scope: Scope, depth: int) -> None:
     elif isinstance(value, np.ufunc):
         if len(call.args) > value.nin:
             raise EffectError("out")
-    elif isinstance(value, FunctionType) and not _is_library(value):
+    elif isinstance(call.func, ast.Name) and (value is MISSING or _is_of_user(value)):
         for part in (*call.args, *[k.value for k in call.keywords]):
             _check_lists(part, scope)
-        _check_function(value, depth)
-    elif value is MISSING or not (_is_function(value) or _is_builtin(value)):
+        if value is not MISSING:
+            check_function(value, scope.data, scope.depth)
+    elif not (_is_function(value) or _is_builtin(value)):
         raise EffectError("a call")
 
 
@@ -183,13 +169,41 @@ def _is_function(value: object) -> bool:
     return name in FUNCTIONS and own
 
 
+def _computes(value: object) -> bool:
+    """Whether a value is a function of NumPy's or of `math` that only computes."""
+    return isinstance(value, np.ufunc) or _is_function(value)
+
+
 def _is_builtin(value: object) -> bool:
     return any(value is b for b in _BUILTINS)
 
 
-def _check_function(fn: FunctionType, depth: int) -> None:
-    """EffectError unless a function of the user has no effect."""
-    whole = None if depth >= _DEPTH or fn.__defaults__ or fn.__dict__ else definition(fn.__code__)
-    if whole is None or whole.function.decorator_list:
-        raise EffectError(fn.__name__)
-    check(whole.function.body, Scope(fn), depth + 1)
+def _is_of_user(value: object) -> bool:
+    return isinstance(value, (FunctionType, partial)) and not _is_library(value)
+
+
+def check_function(value: object, data: Callable[[object], bool] = is_data, depth: int = 0) -> None:
+    """EffectError unless calls of a function of the user have no effect."""
+    if type(value) is partial:
+        _check_constants("partial", [*value.args, *value.keywords.values()], data)
+        check_function(value.func, data, depth)
+        return
+    if _computes(value):
+        return
+    if not isinstance(value, FunctionType):
+        raise EffectError("a call")
+    name = value.__name__
+    whole = None if depth >= _DEPTH or value.__dict__ else definition(value.__code__)
+    if whole is None or getattr(whole.function, "decorator_list", None):
+        raise EffectError(name)
+    defaults = *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()
+    _check_constants(name, defaults, data)
+    body = whole.function.body
+    scope = Scope(value, data, depth + 1).inside(whole.function)
+    check(body if isinstance(body, list) else [ast.Return(body)], scope)
+
+
+def _check_constants(name: str, values: Iterable[object], data: Callable[[object], bool]) -> None:
+    """EffectError unless the values that a function is always called with cannot change."""
+    if any(isinstance(v, (list, np.ndarray)) or not data(v) for v in values):
+        raise EffectError(name)

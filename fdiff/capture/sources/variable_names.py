@@ -29,23 +29,28 @@ def outside(tree: ast.AST, statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def assigned(statements: Sequence[ast.AST]) -> Iterator[str]:
-    """The names that statements assign; comprehensions have names of their own."""
+    """The names that statements assign; comprehensions and functions have names of their own."""
     waiting: list[ast.AST] = [*statements]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
-        if not isinstance(node, ast.ListComp):
+        elif isinstance(node, ast.FunctionDef):
+            yield node.name
+        if not isinstance(node, (ast.ListComp, ast.FunctionDef, ast.Lambda)):
             waiting += children(node)
 
 
 def stored(statements: Sequence[ast.stmt]) -> Iterator[str]:
     """The names of what is stored into by key."""
-    for statement in statements:
-        for node in walk(statement):
-            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-                assert isinstance(node.value, ast.Name)
-                yield node.value.id
+    waiting: list[ast.AST] = [*statements]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            assert isinstance(node.value, ast.Name)
+            yield node.value.id
+        if not isinstance(node, ast.FunctionDef):
+            waiting += children(node)
 
 
 def unbound_reads(statements: Sequence[ast.stmt], bound: set[str]) -> tuple[set[str], set[str]]:
@@ -76,5 +81,60 @@ def _skips(statements: Sequence[ast.stmt]) -> bool:
 
 
 def loaded(node: ast.AST) -> set[str]:
-    """The names that a node reads."""
-    return {n.id for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    """The names that a node reads, and functions that it defines from around them."""
+    if isinstance(node, ast.Name):
+        return {node.id} if isinstance(node.ctx, ast.Load) else set()
+    if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+        return set[str]().union(free_names(node), *map(loaded, defaults(node)))
+    return set[str]().union(*map(loaded, children(node)))
+
+
+def free_names(function: ast.FunctionDef | ast.Lambda) -> set[str]:
+    """The names that a function reads from around it."""
+    body = [function.body] if isinstance(function, ast.Lambda) else function.body
+    return set[str]().union(*map(loaded, body)) - own_names(function)
+
+
+def own_names(function: ast.FunctionDef | ast.Lambda) -> set[str]:
+    """The parameters and variables of a function."""
+    names = parameters(function)
+    return names if isinstance(function, ast.Lambda) else names | {*assigned(function.body)}
+
+
+def parameters(function: ast.FunctionDef | ast.Lambda) -> set[str]:
+    """The parameters of a function."""
+    kinds = function.args
+    each = [*kinds.posonlyargs, *kinds.args, *kinds.kwonlyargs, kinds.vararg, kinds.kwarg]
+    return {a.arg for a in each if a is not None}
+
+
+def assigned_values(function: ast.FunctionDef) -> dict[str, list[ast.expr | None]]:
+    """What a function assigns to its variables; None for what is no expression of its own."""
+    values: dict[str, list[ast.expr | None]] = {n: [None] for n in parameters(function)}
+    waiting: list[ast.AST] = [*function.body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
+            own = node.value if len(node.targets) == 1 else None
+            for name in assigned(node.targets):
+                values.setdefault(name, []).append(own)
+        elif not isinstance(node, (ast.AugAssign, ast.ListComp, ast.FunctionDef, ast.Lambda)):
+            for name in assigned([node]) if isinstance(node, (ast.Name, ast.FunctionDef)) else ():
+                values.setdefault(name, []).append(None)
+            waiting += children(node)
+        elif isinstance(node, ast.FunctionDef):
+            values.setdefault(node.name, []).append(None)
+    return values
+
+
+def defaults(function: ast.FunctionDef | ast.Lambda) -> list[ast.expr]:
+    """The values of parameters that a definition computes."""
+    return [d for d in (*function.args.defaults, *function.args.kw_defaults) if d is not None]
+
+
+def without_functions(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes in a node but for what functions do that it defines."""
+    yield node
+    if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
+        for child in children(node):
+            yield from without_functions(child)

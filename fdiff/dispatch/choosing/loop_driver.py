@@ -12,6 +12,7 @@ from ...trace.recorder import Loops
 from ...trace.trace_stack import stack
 from ...user_lines import numbered, user_line
 from .answers import Answers, Body, Cells, value_of
+from .shared_variables import unchanged
 from .surroundings import Surroundings
 from .trip_rows import TripRows, trip_rows
 from .variables import RefusedLoopError, TooFewTripsError, Variable, cells_of, check_cells
@@ -69,7 +70,8 @@ class Driver:
         if kink_search.on or any(running.derivative_free for running in stack.traces):
             return None
         try:
-            return self._within(trace, table, names, body, cells)
+            with unchanged(cells):
+                return self._within(trace, table, names, body, cells)
         except RefusedLoopError as refusal:
             self.refusals[place] = str(refusal)
             line = user_line() if str(refusal) != UNBRANCHED else None

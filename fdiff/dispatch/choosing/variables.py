@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FunctionType, NoneType
+from functools import partial
+from types import NoneType
 from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
@@ -11,6 +12,8 @@ import fdiff.intact_numpy as np
 from ...arraytype import BOOL, INT, ArrayType
 from ...capture.dependency_nodes import attribute
 from ...capture.sources.loop_functions import UNBOUND, Unbound
+from ...capture.sources.name_scopes import is_data
+from ...capture.sources.source_effects import EffectError, check_function
 from ...capture.symbolic_numbers import plain_number
 from ...capture.value_kinds import MISSING
 from ...trace import TracedArray
@@ -23,8 +26,7 @@ FLOAT, WHOLE, TRUTH = (ArrayType((), dtype) for dtype in (np.dtype(float), INT, 
 _CONSTANTS = (int, float, str, bool, NoneType)
 _COUNTED: dict[type, ArrayType] = {int: WHOLE, bool: TRUTH}
 _PLAIN = {
-    TracedArray, LocalArray, TracedLocalArray, np.ndarray, complex, Unbound, FunctionType,
-    *_CONSTANTS,
+    TracedArray, LocalArray, TracedLocalArray, np.ndarray, complex, Unbound, *_CONSTANTS,
 }  # fmt: skip
 
 
@@ -171,18 +173,44 @@ def _is_weak(value: object) -> bool:
 
 
 def check_cells(body: Callable[..., object]) -> None:
-    """Refuse a body that reads objects, which may run code of the user."""
-    for value in cells_of(body):
-        if not _is_plain(value):
+    """Refuse a body that reads objects, which may run code of the user, or functions that may."""
+    for value in _closure(body):
+        if callable(value) and type(value) not in _PLAIN:
+            try:
+                check_function(value, _is_constant)
+            except EffectError as effect:
+                name = getattr(value, "__name__", "a function")
+                raise RefusedLoopError(f"more may follow from {name}: {effect}") from None
+        elif not _is_plain(value):
             raise RefusedLoopError("it reads an object")
 
 
 def cells_of(body: Callable[..., object]) -> Iterator[object]:
-    """The values of the variables that a function closes over."""
-    for cell in getattr(body, "__closure__", None) or ():
+    """The values of the variables that a function closes over, and functions in these."""
+    seen, waiting = set[int](), [body]
+    while waiting:
+        for value in _closure(waiting.pop()):
+            yield value
+            if callable(value) and id(value) not in seen:
+                seen.add(id(value))
+                waiting.append(value)
+
+
+def _closure(function: object) -> Iterator[object]:
+    """The values of the variables that a function closes over, and the defaults of others."""
+    if type(function) is partial:
+        yield from (function.func, *function.args, *function.keywords.values())
+    for cell in getattr(function, "__closure__", None) or ():
         value = attribute(cell, "cell_contents")
         if value is not MISSING:
             yield value
+    yield from getattr(function, "__defaults__", None) or ()
+    yield from (getattr(function, "__kwdefaults__", None) or {}).values()
+
+
+def _is_constant(value: object) -> bool:
+    """Whether reading and computing with a value, traced or not, runs no code of the user."""
+    return is_data(value) or _is_plain(value)
 
 
 def _is_plain(value: object) -> bool:
