@@ -92,4 +92,4 @@ class Scope:
         function, words = self.resolved(value.func), [k.arg for k in value.keywords]
         name = getattr(function, "__name__", "")
         new = name in _NEW_ARRAYS and getattr(np, name, None) is function
-        return new and not {"copy", None}.intersection(words)
+        return new and {*words} <= {"dtype"}

@@ -109,7 +109,7 @@ def parameters(function: ast.FunctionDef | ast.Lambda) -> set[str]:
 
 
 def assigned_values(function: ast.FunctionDef) -> dict[str, list[ast.expr | None]]:
-    """What a function assigns to its variables; None for what is no expression of its own."""
+    """The values that a function assigns to its variables; None for parts of other values."""
     values: dict[str, list[ast.expr | None]] = {n: [None] for n in parameters(function)}
     waiting: list[ast.AST] = [*function.body]
     while waiting:

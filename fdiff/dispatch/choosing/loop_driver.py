@@ -12,9 +12,9 @@ from ...trace.recorder import Loops
 from ...trace.trace_stack import stack
 from ...user_lines import numbered, user_line
 from .answers import Answers, Body, Cells, value_of
-from .shared_variables import unchanged
 from .surroundings import Surroundings
 from .trip_rows import TripRows, trip_rows
+from .unchanged_variables import unchanged
 from .variables import RefusedLoopError, TooFewTripsError, Variable, cells_of, check_cells
 from .ways import UNBRANCHED, Ways
 
