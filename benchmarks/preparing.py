@@ -22,7 +22,7 @@ import numpy as np
 import fdiff
 from fdiff import interpret
 from fdiff.capture import Capture
-from fdiff.dispatch import trace_once
+from fdiff.dispatch import call_tracing
 from fdiff.transforms import batch, forward, pipeline, reverse, simplify
 
 from .cases import CASES
@@ -116,7 +116,7 @@ def watched(clock: Clock, stack: ExitStack) -> None:
     stages = [
         ("capture", Capture, "private"),
         ("capture", Capture, "finish"),
-        ("trace", trace_once, "record"),
+        ("trace", call_tracing, "record"),
         *[("transforms", owner, "derive") for owner in _having("derive", pipeline.derive)],
         *[("transforms", owner, "batch") for owner in _having("batch", batch.batch)],
         *[("transforms", owner, "jvp") for owner in _having("jvp", forward.jvp)],

@@ -23,14 +23,15 @@ from scipy.optimize import Bounds
 from scipy.sparse.linalg import splu
 
 import fdiff
-from fdiff.optimize import Problem, curve_fit, evaluations, ipopt, least_squares, root
+from fdiff.optimize import Problem, counted_functions, curve_fit, ipopt, least_squares, root
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
 CASES = [str(TESTS / "data" / "opf" / f"pglib_opf_case{n}_ieee.m") for n in (14, 118)]
 
 
-evaluations.perf_counter = thread_time  # shares are those of the thread: others may run beside it
+# Shares are those of the thread: others may run beside it.
+counted_functions.perf_counter = thread_time
 
 
 def fastest(call: Callable[[], object], runs: int = 5) -> float:

@@ -34,7 +34,7 @@ import scipy.special
 import scipy.stats
 
 import fdiff
-from fdiff.capture.impure import impurity
+from fdiff.capture.impure_functions import impurity
 from fdiff.primitive import FUNCTIONS, PRIMITIVES, REPLACEMENTS, UFUNC_METHODS, UFUNCS, load_tables
 
 load_tables()  # the tables that wait for a function that needs them

@@ -41,9 +41,9 @@ if typing.TYPE_CHECKING:
     from .functional.compiled.numba_functions import njit
     from .functional.doctor import doctor
     from .functional.loops.branches import cond, switch, while_loop
-    from .functional.loops.control_flow import fori_loop, scan
     from .functional.loops.memory_budgets import memory_budget
     from .functional.loops.parallel_loops import associative_scan, map  # noqa: A004 - the name of ``lax.map``
+    from .functional.loops.scans import fori_loop, scan
     from .functional.operators.hessian_diagonals import hessian_diagonal
     from .functional.operators.hessians import hessian, hvp, vhp
     from .functional.operators.jacobians import jacfwd, jacobian, jacrev
@@ -119,7 +119,7 @@ _LATE_NAMES = {
     "doctor": "functional.doctor",
     "draw": "explanation",
     "explain": "explanation",
-    "fori_loop": "functional.loops.control_flow",
+    "fori_loop": "functional.loops.scans",
     "gradcheck": "functional.checking",
     "gradgradcheck": "functional.checking",
     "hessian_diagonal": "functional.operators.hessian_diagonals",
@@ -130,7 +130,7 @@ _LATE_NAMES = {
     "primitive": "functional.rules.primitives",
     "ravel": "functional.operators.pytrees",
     "register_pytree": "functional.operators.pytrees",
-    "scan": "functional.loops.control_flow",
+    "scan": "functional.loops.scans",
     "switch": "functional.loops.branches",
     "while_loop": "functional.loops.branches",
     **{name: f"functional.{module}" for name, module in functional.LATE_NAMES.items()},
@@ -144,8 +144,8 @@ def __getattr__(name: str) -> object:
             return importlib.import_module(f"{__name__}.{name}")
     if name not in _LATE_NAMES:
         with forking.no_fork:
-            near_names = importlib.import_module(f"{__name__}.near_names")
-        raise near_names.missing(name)
+            name_suggestions = importlib.import_module(f"{__name__}.name_suggestions")
+        raise name_suggestions.missing(name)
     with forking.no_fork:
         value = getattr(importlib.import_module(f"{__name__}.{_LATE_NAMES[name]}"), name)
     globals()[name] = value  # which the next one finds without this function

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .intact import intact
 from .process.forking import no_fork
-from .process.room import check_room_for_scipy
+from .process.memory_reserve import check_room_for_scipy
 
 if TYPE_CHECKING:  # for type checkers these are SciPy's
     from scipy import (

@@ -9,8 +9,8 @@ from itertools import chain
 
 import fdiff.intact_numpy as np
 
-from .process.collector import collector_paused
 from .process.float_flags import noting
+from .process.garbage_collection import collector_paused
 from .tape import CONSTANT, INPUT, Tape
 
 # What computes a node, its number, its operands' numbers, and the nodes that nothing reads after

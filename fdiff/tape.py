@@ -13,8 +13,8 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from .arraytype import ArrayType, type_of
-from .attributes import cached_property
 from .foreign_errors import uninterrupted_entry
+from .lazy_attributes import cached_property
 from .node import (
     CONSTANT,
     INPUT,

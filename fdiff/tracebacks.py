@@ -16,6 +16,7 @@ from opcode import opmap
 from types import CodeType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from .error_hints import CONSTRAINT, DATA, WAYS
 from .error_state import restore
 from .errors import (
     DENSE_WAYS,
@@ -30,7 +31,6 @@ from .errors import (
 )
 from .foreign_errors import HiddenError, environment_value, not_foreign, wraps
 from .user_lines import Line, is_internal, is_own, line_in, user_line, within_scipy
-from .ways_out import CONSTRAINT, DATA, WAYS
 
 VARIABLE = "FDIFF_TRACEBACK"
 
@@ -234,7 +234,7 @@ def _refuse_data(error: BaseException, name: str, call: str) -> None:
     if axes := re.search(_AXES, words):
         fact = f"a value on the way would have {axes[1]} axes; NumPy's arrays have 64 at most."
         way = "Leave out axes of length 1, or take a function of x.reshape(-1)."
-    alone = words.startswith("fdiff: ")  # of `process/room.py`, for a library that is loaded
+    alone = words.startswith("fdiff: ")  # of `memory_reserve.py`, for a library that is loaded
     large = (isinstance(error, MemoryError) and not alone) or "array is too big" in words
     if large and name in DENSE_WAYS and counts and not inside:
         fact = f"the memory has no room for the dense result. {fact}"

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, cast
 import fdiff.intact_numpy as np
 
 from ..foreign_errors import contextmanager
-from .data import Content, data_key, refuse_lazy
 from .dependencies import Dependencies
 from .dependency_nodes import (
     ABSENT,
@@ -27,8 +26,9 @@ from .dependency_nodes import (
     MappingItems,
 )
 from .function_copies import FunctionCopies
-from .impure import Impurities
+from .impure_functions import Impurities
 from .library_methods import LibraryMethods
+from .non_numeric_data import Content, data_key, refuse_lazy
 from .proxies.class_proxies import Super, can_be_proxied, exception_node
 from .proxies.container_proxies import DictProxy, wrap_data
 from .proxies.module_proxies import GlobalsProxy
@@ -46,8 +46,8 @@ from .value_kinds import (
     unchanging_class,
 )
 from .written.kept_state import KeptState
-from .written.release import NoValueError, is_instance
 from .written.repeated_writes import RepeatedWrites
+from .written.traced_value_release import NoValueError, is_instance
 from .written.write_targets import RecordedTape, WritePlace, WriteTarget
 from .written.writes import ContainerCopy, Places
 

@@ -2,7 +2,7 @@
 
 Such a text has a mark in place of the value, so that the function that shows the text can insert
 the value of each call. A mark must not get anywhere else: it is made only where the bytecode passes
-the text to a call at once, and the called function is one of ours (`shown_calls.py`).
+the text to a call at once, and the called function is one of ours (`printing_functions.py`).
 """
 
 from __future__ import annotations

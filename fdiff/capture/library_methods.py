@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from types import FunctionType
 
 from .dependency_nodes import ABSENT, Identical, MappingItems
-from .impure import Impurities, names_in
+from .impure_functions import Impurities, names_in
 from .value_kinds import HEAP, is_ours, is_user_function, library_class
 
 _OPERATORS = frozenset(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, cast
 
-from .data import Content
 from .dependency_nodes import Identical, MappingItems
+from .non_numeric_data import Content
 from .revalidation import Dependency
 from .written.kept_state import KeptState
 from .written.write_targets import WritePlace, WriteTarget

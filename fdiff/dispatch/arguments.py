@@ -14,7 +14,7 @@ from typing import NoReturn, TypeVar, cast
 import fdiff.intact_numpy as np
 
 from ..arraytype import type_of
-from ..capture.data import data_key, is_table, refuse_lazy
+from ..capture.non_numeric_data import data_key, is_table, refuse_lazy
 from ..capture.value_kinds import leaf_key as value_key
 from ..device_arrays import DeviceArray, lies_on_device
 from ..errors import DtypeError, InputError, called, failure

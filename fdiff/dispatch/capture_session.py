@@ -21,7 +21,7 @@ from ..capture import Capture, Dependencies
 from ..capture.proxies.class_proxies import getattr_static
 from ..capture.symbolic_numbers import plain_number
 from ..capture.value_kinds import MISSING
-from ..capture.written.release import NoValueError
+from ..capture.written.traced_value_release import NoValueError
 from ..device_arrays import CPU, DeviceArray
 from ..errors import FdiffError, LeakError, TraceError, failure, message
 from ..foreign_errors import contextmanager, is_of_signal_handler, is_sent_by_thread

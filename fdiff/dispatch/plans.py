@@ -13,7 +13,7 @@ import fdiff.intact_numpy as np
 
 from ..device_arrays import CPU
 from ..hooks import hooks
-from ..process.observation import TRANSFORM
+from ..process.observed_spans import TRANSFORM
 from ..process.progress import Stage
 from ..tape import Tape
 from ..trace import TracedArray, current, splice

@@ -24,17 +24,17 @@ from ..capture.sources.choosing_loops import driven
 from ..device_arrays import CPU
 from ..errors import called
 from ..foreign_errors import not_foreign
-from ..process.collector import collector_paused
 from ..process.forking import late
-from ..process.room import budget
+from ..process.garbage_collection import collector_paused
+from ..process.memory_reserve import budget
 from ..trace import TracedArray, derived_lines
 from ..tree import flatten
 from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_key, native
-from .around_a_point import trace_variant
 from .branch_stability import ALTERNATIVES, FEW, SHARE, BranchStability
+from .call_tracing import CallToTrace
 from .capture_session import call_private
+from .memo_derivatives import trace_variant
 from .plans import DERIVING, Effort, OperatorPlan
-from .trace_once import CallToTrace
 from .variant import Traced, Variant
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from weakref import ref
 
 import fdiff.intact_numpy as np
 
-from ..capture.written.release import NoValueError
+from ..capture.written.traced_value_release import NoValueError
 from ..capture.written.write_targets import NoEffectError, WrittenOutput
 from ..errors import TraceError
 from ..foreign_errors import contextmanager, not_foreign

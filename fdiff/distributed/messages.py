@@ -18,7 +18,7 @@ import cloudpickle
 
 from ..errors import UNNAMED, InputError, failure
 from ..foreign_errors import Suppressed, contextmanager, not_foreign
-from ..functional.call.sent_code import SentCode, functions_of
+from ..functional.call.pickled_code import SentCode, functions_of
 from ..user_lines import SITE_PACKAGES, STDLIB
 
 Buffer = bytes | bytearray | memoryview

@@ -27,8 +27,8 @@ from .cluster import (
     workers_of,
 )
 from .messages import Buffer, Message, digest_of
-from .sources import CALL, Source, as_sent, dask_arrays, is_delayed, loaded, sources_of
-from .tasks import as_part, described, entry_of, held, opened, parts_of, shapes_of
+from .partition_sources import CALL, Source, as_sent, dask_arrays, is_delayed, loaded, sources_of
+from .worker_tasks import as_part, described, entry_of, held, opened, parts_of, shapes_of
 
 GROUPS = 4  # for each worker, or up to twice as many: workers have nearly equal shares
 SECONDS = 5.0  # for a worker that may have died

@@ -1,6 +1,6 @@
 """What a sum in a trace adds for each partition: a function of the user's, or an operator of it.
 
-Terms are the parameters of nodes on the client (`operation.py`), and run on workers.
+Terms are the parameters of nodes on the client (`traced_sums.py`), and run on workers.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from ..capture.data import refuse_lazy
+from ..capture.non_numeric_data import refuse_lazy
 from ..device_arrays import CPU
 from ..dispatch.program import OwnsPrograms
 from ..errors import FdiffError, InputError, UnsupportedError, called, failure
@@ -16,12 +16,12 @@ from ..hooks import hooks
 from ..trace import tracing
 from ..tracebacks import name_of, public, trim
 from ..tree import flatten
-from .calls import FAN_IN, ClusterCall
-from .operation import enter
+from .cluster_calls import FAN_IN, ClusterCall
 from .ordered_sum import OrderedSum
+from .partition_sources import loaded
 from .partitionings import Partitions, partitions
-from .sources import loaded
-from .tasks import IN_PART, as_part, fixed_tier, refusing_writes, results
+from .traced_sums import enter
+from .worker_tasks import IN_PART, as_part, fixed_tier, refusing_writes, results
 
 # Operators that have no such sum, and what to write.
 _REFUSED = {

@@ -2,5 +2,5 @@
 
 from .drawing import draw as draw
 from .explain import explain as explain
+from .explained_facts import Cost as Cost
 from .explanation import Explanation as Explanation
-from .report import Cost as Cost

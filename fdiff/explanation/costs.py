@@ -26,7 +26,7 @@ from ..functional.operators.dense_plans import DensePlan
 from ..tape import Tape
 from ..transforms.custom_calls import inlined
 from ..transforms.pipeline import VALUE, derive, within_budget
-from .report import Cost
+from .explained_facts import Cost
 
 if TYPE_CHECKING:
     from ..functional.annotations import Places

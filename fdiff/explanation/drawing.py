@@ -9,7 +9,7 @@ from ..functional.operators.programs import traced_call
 from ..functional.options import check_callable
 from ..pictures import Picture
 from ..tracebacks import public
-from .names import input_facts
+from .array_names import input_facts
 from .tape_graphs import graph_of
 from .tape_pictures import picture_of
 

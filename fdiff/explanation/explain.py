@@ -18,7 +18,7 @@ from ..dispatch.variant import Traced, Variant
 from ..errors import DtypeError, InputError, called, failure
 from ..functional.call.device_calls import tracing_for
 from ..functional.call.prepared import Prepared, example_arguments
-from ..functional.operators.points import body_of_operator, floating
+from ..functional.operators.point_conversion import body_of_operator, floating
 from ..functional.operators.programs import ValuePlan
 from ..functional.options import check_argnums, check_callable, check_device
 from ..tape import Tape
@@ -26,10 +26,10 @@ from ..tracebacks import public
 from ..transforms.custom_calls import inlined
 from ..transforms.linearity import Dependence
 from ..user_lines import show_line
+from .array_names import input_facts, output_names
 from .costs import all_costs, kernel_of
+from .explained_facts import InputFact, StepFact
 from .explanation import Explanation
-from .names import input_facts, output_names
-from .report import InputFact, StepFact
 from .wording import counted
 
 Call = tuple[tuple[object, ...], dict[str, object]]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..tracebacks import trim
+from .explained_facts import Facts
 from .html import html_of
-from .report import Facts
 from .text import explanation_text
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from .costs import LONGEST
-from .report import Facts, StepFact
+from .explained_facts import Facts, StepFact
 from .text import MOST_NAMES, lines_of
 from .wording import (
     COST_HEADS,

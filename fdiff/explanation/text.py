@@ -8,7 +8,7 @@ from ..kernels import Fusion
 from ..tape import Tape
 from ..user_lines import numbered, printable_lines, show_line
 from .costs import LONGEST
-from .report import Cost, Facts, StepFact
+from .explained_facts import Cost, Facts, StepFact
 from .wording import (
     COST_GROUPS,
     COST_HEADS,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ..dispatch.tiers.tier_forecast import CUDA, KERNEL
 from ..errors import DENSE_WAYS
 from ..kernels import Fusion, KernelForecast
-from .report import Cost, StepFact
+from .explained_facts import Cost, StepFact
 
 # What stands above the columns of the table of costs, in two lines.
 COST_GROUPS: tuple[str, ...] = ("", "", "", "", "NumPy", "", "kernel", "", "")

@@ -123,8 +123,8 @@ def gradcheck(
         ("check_forward_ad", forward is not False, batched_forward),
     )
     with no_fork:
+        from .derivative_checks.check_settings import CheckSettings  # noqa: PLC0415 - likewise
         from .derivative_checks.gradient_checks import check_gradient  # noqa: PLC0415 - late
-        from .derivative_checks.settings import CheckSettings  # noqa: PLC0415 - likewise
     settings = CheckSettings(
         eps, atol, rtol, nondet_tol, undefined, dtypes, batched, batched_forward, forward, backward,
         fast,
@@ -216,7 +216,7 @@ check_batched_grad, fast_mode, masked
     )
     with no_fork:
         from .derivative_checks import gradient_checks  # noqa: PLC0415 - late
-        from .derivative_checks.settings import CheckSettings  # noqa: PLC0415 - likewise
+        from .derivative_checks.check_settings import CheckSettings  # noqa: PLC0415 - likewise
     settings = CheckSettings(
         eps, atol, rtol, nondet_tol, undefined, dtypes, batched, False, forward, backward, fast,
     )  # fmt: skip

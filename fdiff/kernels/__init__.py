@@ -14,9 +14,9 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..process.collector import collector_paused
 from ..process.forking import no_fork
-from ..process.room import check_room
+from ..process.garbage_collection import collector_paused
+from ..process.memory_reserve import check_room
 
 if TYPE_CHECKING:
     from .bytecode import BytecodeExecutable, RefusedError
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from .numba.calls.records import KernelRecord, RecordTable, as_word, hash_of
     from .passes.pipeline import NAMES as PASSES
     from .record_calls import record_caller
-    from .runtime.status import error_of
+    from .runtime.status_errors import error_of
     from .tape_costs import TapeCosts, costs_of_tape, flops_of_node
     from .thread_pool import one_thread, threads
     from .user_texts import UserTextError, rule_of_text
@@ -216,7 +216,7 @@ _NAMES = {
     "numba.calls.function_type": "Calls FunctionType",
     "numba.calls.records": "KernelRecord RecordTable as_word hash_of",
     "record_calls": "record_caller",
-    "runtime.status": "error_of",
+    "runtime.status_errors": "error_of",
     "tape_costs": "TapeCosts costs_of_tape flops_of_node",
     "thread_pool": "one_thread threads",
     "user_texts": "UserTextError rule_of_text",

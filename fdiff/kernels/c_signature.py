@@ -9,7 +9,7 @@ import fdiff.intact_numpy as np
 
 
 class CStatus(IntEnum):
-    """Why a call failed, beside the statuses of kernels (`runtime.status`).
+    """Why a call failed, beside the statuses of kernels (`runtime.status_errors`).
 
     ``MISS``: no kernel holds for the arguments. ``OVERLAP``: a result lies over something that is
     read. ``WRONG_COUNT``: SciPy passes another number of variables. ``FAILED``: Python has the

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
-from ..process.observation import PROFILER, span
+from ..process.observed_spans import PROFILER, span
 from ..tape import Tape
-from . import on_demand
+from . import late_imports
 from .compiler_choice import compiler_of, seconds_of
 from .executable import Executable
 from .ir.expression_names import table_entry
@@ -67,7 +67,7 @@ def clocked_kernel(tape: Tape, layouts: tuple[str, ...], compiler: str) -> Clock
     graph, values = kernel_graph(tape, layouts)
     choice = select_source(graph, values)
     with span("generate text with time stamps", PROFILER):
-        timed = on_demand.source_generation.timed_kernel(graph, choice.heavy)
+        timed = late_imports.source_generation.timed_kernel(graph, choice.heavy)
     if timed is None:
         return ClockedKernel((), None, "it is so long that its nests became functions")
     work = [sum(w.nanoseconds(values.ints) for w in item.work) for item in timed.items]
@@ -83,7 +83,7 @@ def clocked_kernel(tape: Tape, layouts: tuple[str, ...], compiler: str) -> Clock
     seconds = seconds_of(compiler, timed.source.seconds())
     if why := _refused(timed.text, choice.source.text, nests, seconds):
         return ClockedKernel(nests, None, why)
-    machine = on_demand.machine_code
+    machine = late_imports.machine_code
     with span("compile with time stamps", PROFILER), machine.compiling():
         kernel = machine.make_kernel(timed.source, layouts, compiler)
         executable = machine.Executable(kernel, tape, values, choice.parts, len(nests) + 1)
@@ -149,7 +149,7 @@ class Stamps(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _ticks_now() -> Callable[[], int]:
-    return ctypes.CFUNCTYPE(ctypes.c_int64)(on_demand.machine_code.function(_NOW, "glue"))
+    return ctypes.CFUNCTYPE(ctypes.c_int64)(late_imports.machine_code.function(_NOW, "glue"))
 
 
 def _moment() -> Moment:

@@ -13,8 +13,8 @@ from typing import Protocol, cast
 
 from ..errors import InputError, failure, shown
 from ..foreign_errors import environment_value
-from ..process.collector import collector_paused
 from ..process.forking import no_fork
+from ..process.garbage_collection import collector_paused
 
 LLVM, NUMBA = "llvm", "numba"
 COMPILERS = (LLVM, NUMBA)

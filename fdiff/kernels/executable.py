@@ -20,6 +20,7 @@ from ..errors import CompileError
 from ..foreign_errors import is_foreign
 from ..process import interruptible
 from ..tape import Tape
+from .interrupted_kernels import BRIEF, stoppable
 from .ir.kernel_graph import Values
 from .ir.parallel import PARTS, THREADS
 from .kernel_source import KernelSource
@@ -33,9 +34,8 @@ from .llvm.stub.call_descriptor import (
 )
 from .llvm.stub.python_stub import call_through_python
 from .llvm.stub.stub_binding import bind_entry_stub, stub_fault
-from .runtime.status import error_of
+from .runtime.status_errors import error_of
 from .runtime.worker_code import HEADER
-from .stopping import BRIEF, stoppable
 from .thread_pool import pool, threads
 
 _KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from ..foreign_errors import environment_value, not_foreign
 from ..process.environment import VARIABLES
-from . import disk_cache, on_demand
+from . import disk_cache, late_imports
 from .compiler_choice import LLVM, NUMBA
 from .cuda.devices import adapter
 from .cuda.devices.driver import driver_state
@@ -38,7 +38,7 @@ def facts(own: str) -> Iterator[Fact]:
     yield "system", _tried(lambda: f"{platform.system()} {platform.release()} {platform.machine()}")
     for name in _PACKAGES:
         yield name, _version(name)
-    yield "llvm", _tried(lambda: on_demand.machine_code.machine.described()[0])
+    yield "llvm", _tried(lambda: late_imports.machine_code.machine.described()[0])
     yield "llvm compiler", _tried(lambda: compiler_state(LLVM), "does not work")
     yield "numba compiler", _tried(lambda: compiler_state(NUMBA), "does not work")
     yield "processor", _tried(_processor)
@@ -87,7 +87,7 @@ def _version(package: str) -> str:
 def _processor() -> str:
     """The processor as LLVM knows it, and how many cores this process may use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{on_demand.machine_code.machine.described()[1]}, {cores} cores"
+    return f"{late_imports.machine_code.machine.described()[1]}, {cores} cores"
 
 
 def _cache() -> str:

@@ -6,7 +6,7 @@ import ctypes
 import re
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from . import on_demand
+from . import late_imports
 from .compiler_choice import LLVM, NUMBA, check_compiler, numba_compiler
 
 PACKAGE = "numba-fdiff"  # what the package is called where it is installed from
@@ -20,7 +20,7 @@ def compiler_state(compiler: str) -> str:
     Nothing is read from the cache or written to it. Raises what is wrong with the compiler.
     """
     check_compiler(compiler, "doctor()")
-    code = on_demand.machine_code
+    code = late_imports.machine_code
     if compiler == NUMBA:
         object_code = numba_compiler().function_code(_PROBE)
         with code.compiling():

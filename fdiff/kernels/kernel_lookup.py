@@ -1,6 +1,6 @@
 """From a tape to an executable kernel: in memory, on disk, or compiled now.
 
-Importing this does not load LLVM (`on_demand`). ``FDIFF_CACHE_DIR`` moves the disk cache, and
+Importing this does not load LLVM (`late_imports`). ``FDIFF_CACHE_DIR`` moves the disk cache, and
 ``FDIFF_CACHE_DIR=off`` switches it off. The 256 kernels used last stay in memory; one that is
 dropped lives on as long as something holds its `Executable`.
 """
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..bounded_cache import keep_recent
 from ..process import background
-from ..process.observation import CACHE, mark
+from ..process.observed_spans import CACHE, mark
 from ..process.progress import Stage
 from ..tape import Tape
-from . import disk_cache, kernel_names, on_demand
+from . import disk_cache, kernel_names, late_imports
 from .compiler_choice import compiler_of, seconds_of
 from .ir.graph_of_tape import has_kernel as has_kernel  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.graph_of_tape import kernel_graph, no_kernel
@@ -69,13 +69,13 @@ def can_schedule() -> bool:
     """Whether the passes are imported. That takes 0.1 s: a background thread does it if it may."""
     scheduler = f"{__package__}.codegen.source_generation"
     if scheduler not in sys.modules and background.possible() and not background.worker.runs_here():
-        _import.start(lambda: on_demand.source_generation, lambda: math.inf)
+        _import.start(lambda: late_imports.source_generation, lambda: math.inf)
     return not _import.under_way
 
 
 def compiler_is_busy() -> bool:
     """Whether another thread compiles, so that a call that compiles would wait for it."""
-    return started() and on_demand.machine_code.is_busy()
+    return started() and late_imports.machine_code.is_busy()
 
 
 def _key(graph: KernelGraph, kernel_source: KernelSource, compiler: str) -> _Key:
@@ -131,7 +131,7 @@ def cache_info() -> CacheInfo:
     """Counts of the caches in this process."""
     if not started():
         return CacheInfo(0, 0, 0, 0, 0.0)
-    machine = on_demand.machine_code
+    machine = late_imports.machine_code
     compiled, loaded = machine.counts["compiled"], machine.counts["loaded"]
     return CacheInfo(compiled, loaded, _hits[0], len(_kernels), machine.seconds[0])
 
@@ -141,7 +141,7 @@ def cache_clear(*, disk: bool = False) -> None:
     _kernels.clear()
     forget()
     if started():
-        on_demand.machine_code.release()
+        late_imports.machine_code.release()
     if disk:
         disk_cache.clear()
 
@@ -154,7 +154,7 @@ def compile(  # noqa: A001 - the module is the namespace
     `compiler` is one of `COMPILERS`, by default the one that the environment says.
     A `serial` kernel runs on the thread that calls it.
     """
-    machine, compiler = on_demand.machine_code, compiler_of(compiler)
+    machine, compiler = late_imports.machine_code, compiler_of(compiler)
     graph, values = kernel_graph(tape, layouts)
     choice = select_source(graph, values, serial=serial)
     kernel_source = choice.source

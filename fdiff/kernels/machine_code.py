@@ -1,6 +1,6 @@
 """Machine code of kernels, routines and the entry stub: from the disk cache, or compiled by LLVM.
 
-Importing this loads LLVM (see `on_demand`). LLVM serves one thread at a time: `compiling`.
+Importing this loads LLVM (see `late_imports`). LLVM serves one thread at a time: `compiling`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Literal
 from ..errors import DefectWarning, warn
 from ..foreign_errors import Suppressed, is_foreign
 from ..process.background import Job, allowed, checkpoint, possible, worker
-from ..process.collector import collector_paused
 from ..process.forking import no_fork
+from ..process.garbage_collection import collector_paused
+from ..process.interrupt_safe_locks import TurnLock
 from ..process.interruptible import has_abandoned_call, wait_for_left
-from ..process.observation import CACHE, COMPILE, mark, span
-from ..process.room import give_back
-from ..process.turns import TurnLock
+from ..process.memory_reserve import give_back
+from ..process.observed_spans import CACHE, COMPILE, mark, span
 from . import disk_cache, kernel_names
 from .compiler_choice import LLVM, NUMBA, numba_compiler
 from .executable import Executable as Executable  # noqa: PLC0414 - for `kernel_lookup`

@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..process.forking import no_fork
-from ..process.observation import CACHE, mark, span
-from . import disk_cache, kernel_names, on_demand
+from ..process.observed_spans import CACHE, mark, span
+from . import disk_cache, kernel_names, late_imports
 from .ir.kernel_graph import KernelGraph, Values
 from .kernel_source import GeneratedKernel, KernelSource, TextFacts, Work, WorkspaceBuffer
+from .thread_break_even import parts_for_threads, shared_items
 from .thread_pool import threads
-from .thread_shares import parts_for_threads, shared_items
 
 _intact: set[str] = set()  # names of the files that this process read or wrote
 _sizes: set[int] = set()  # lengths of the tapes that have kernels
@@ -126,7 +126,7 @@ def _serial(graph: KernelGraph) -> GeneratedKernel:
     stored = _read(_name(graph))
     if stored is not None:
         return stored
-    return on_demand.source_generation.serial_kernel(graph)
+    return late_imports.source_generation.serial_kernel(graph)
 
 
 @lru_cache(maxsize=256)
@@ -135,7 +135,7 @@ def _parallel(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | No
     stored = _read(_name(graph, heavy))
     if stored is not None:
         return stored
-    return on_demand.source_generation.parallel_kernel(graph, heavy)
+    return late_imports.source_generation.parallel_kernel(graph, heavy)
 
 
 # --- on disk ----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ a window (`rows`), its further axes run over several columns of one row. ``cols`
 of the source, and ``coef``, their factors, broadcast against the domain: an axis of length 1 is the same along it.
 Nothing is said of entries that no term names: they are zero, whatever stands beside them.
 
-The walk is `transforms/terms/sweep.py`; why it is done this way: docs/decisions/terms-and-cuts.md.
+The walk is `transforms/terms/term_sweep.py`; why it is done this way: docs/decisions/terms-and-cuts.md.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ The functions here pass what a solver takes to SciPy and IPOPT: gradients, spars
 Hessians, each evaluated once at each point.
 """
 
-from .curves import curve_fit
-from .evaluations import SolveReport
-from .fits import Fit
-from .fitting import least_squares
+from .counted_functions import SolveReport
+from .curve_fitting import curve_fit
+from .fit_results import Fit
 from .large_roots import root
+from .least_squares_fits import least_squares
 from .problem import Problem
 from .solution_loops import fixed_point, newton
 

@@ -15,8 +15,8 @@ import fdiff.intact_scipy as scipy
 from ..errors import InputError, failure
 from ..foreign_errors import contextmanager
 from ..process.forking import imported
-from .evaluations import SolveReport
-from .iterations import iterations_shown
+from .counted_functions import SolveReport
+from .solver_progress import iterations_shown
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult

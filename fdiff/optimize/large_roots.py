@@ -17,8 +17,8 @@ from ..process.forking import imported
 from ..process.progress import Stage
 from ..trace import tracing
 from ..tracebacks import public
-from .evaluations import compile_or_call, sparse_jacobian
-from .limits import vector
+from .bounds_checks import vector
+from .counted_functions import compile_or_call, sparse_jacobian
 
 LARGE = 200  # unknowns from which on the Jacobian is asked for as sparse
 

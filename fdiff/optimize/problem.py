@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError, failure
 from ..tracebacks import public
+from .bounds_checks import vector
 from .ipopt import IpoptCallbacks, solve
-from .limits import vector
 from .problem_functions import ProblemFunctions
 from .scipy_methods import minimize
 

@@ -14,12 +14,12 @@ from ..functional.operators.hessians import hessian
 from ..functional.operators.jacobians import jacobian
 from ..functional.operators.programs import jit
 from ..functional.options import check_callable
+from ..process.interrupt_safe_locks import TurnLock
 from ..process.progress import Stage
-from ..process.turns import TurnLock
 from ..tracebacks import public
-from .evaluations import Evaluation, SolveReport, SparseEvaluation, compile_or_call
-from .functions import lagrangian_of, with_arguments
-from .limits import bounds_of, limits, vector
+from .bounds_checks import bounds_of, limits, vector
+from .counted_functions import Evaluation, SolveReport, SparseEvaluation, compile_or_call
+from .function_wrappers import lagrangian_of, with_arguments
 
 JOINED = (
     "Join several: lambda x: np.concatenate([a(x), b(x)]), with lower and upper for all of their"

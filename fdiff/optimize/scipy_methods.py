@@ -13,9 +13,9 @@ from ..errors import InputError, choice, failure, shown
 from ..functional.operators.hessians import hessian, hvp
 from ..functional.operators.programs import make_tape
 from ..transforms.linearity import Degree, Dependence
-from .evaluations import SolveReport, SparseEvaluation, compile_or_call
-from .functions import weighted_sum
-from .iterations import iterations_shown
+from .counted_functions import SolveReport, SparseEvaluation, compile_or_call
+from .function_wrappers import weighted_sum
+from .solver_progress import iterations_shown
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from .environment import cores, is_worker, switch
 from .forking import at_fork
+from .interrupt_safe_locks import TurnLock
 from .threads import Thread
-from .turns import TurnLock
 
 VARIABLE = "FDIFF_BACKGROUND"
 PATIENCE = 60.0  # seconds that a fork waits for the thread to stop

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from ..foreign_errors import Suppressed
 from .float_flags import note, taken
 from .forking import at_fork, no_fork
-from .room import has_room_for_thread
+from .memory_reserve import has_room_for_thread
 from .threads import Thread
 
 T = TypeVar("T")

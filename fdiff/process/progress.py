@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING
 
 from .. import errors, user_lines
 from ..user_lines import file_label, is_internal
-from . import background, observation
+from . import background, observed_spans
 from .environment import is_worker
 from .forking import at_fork, is_running, late
+from .interrupt_safe_locks import TurnLock
 from .threads import Flag, Thread
-from .turns import TurnLock
 
 if TYPE_CHECKING:
     from .loop_trips import CodePlace, Trips
@@ -80,7 +80,7 @@ class Stage:
         parts: str = "sweeps",
         counter: Iterator[object] | None = None,
         shows_line: bool = False,
-        category: str = observation.COMPILE,
+        category: str = observed_spans.COMPILE,
     ) -> None:
         self.category = category
         self.what, self.of, self.size, self.nodes = what, of, size, nodes
@@ -93,7 +93,7 @@ class Stage:
         self._places: list[CodePlace] = []
         self._trips: Trips | None = None
         self._where = ""
-        self._span: observation.Span | None = None
+        self._span: observed_spans.Span | None = None
 
     def __enter__(self) -> None:
         me = get_ident()
@@ -106,9 +106,9 @@ class Stage:
             _under_way[me] = self
         if self.shows_line and _watcher.drawn:
             user_lines.at_line = _note_place
-        if self.what and self.category and observation.observer is not None:
+        if self.what and self.category and observed_spans.observer is not None:
             name = f"{self.what} {self.of}".rstrip()
-            self._span = observation.observer.begin(name, self.category)
+            self._span = observed_spans.observer.begin(name, self.category)
 
     def _begin_outermost(self, me: int) -> None:
         """Begin a stage that has no other around it, and start the thread that shows stages."""

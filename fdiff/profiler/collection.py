@@ -9,10 +9,10 @@ from opcode import opmap
 from types import FrameType
 from typing import NamedTuple
 
-from ..process import observation
+from ..process import observed_spans
 from ..process.forking import at_fork
-from ..process.observation import BACKWARD, DERIVATIVE, LABEL, Span, Watcher
-from ..process.turns import TurnLock
+from ..process.interrupt_safe_locks import TurnLock
+from ..process.observed_spans import BACKWARD, DERIVATIVE, LABEL, Span, Watcher
 from ..trace.trace_stack import PROFILED, occupied
 from ..user_lines import Line, file_label, numbered
 from .events import (
@@ -37,20 +37,20 @@ def begin_watching(watcher: Watcher, frame: FrameType | None = None) -> None:
     if frame is not None and frame.f_code.co_code[frame.f_lasti] != _WITH:
         frame = None  # as from an ExitStack
     with _lock:
-        observation.watch(watcher, frame, partial(end_watching, watcher))
+        observed_spans.watch(watcher, frame, partial(end_watching, watcher))
         occupied[PROFILED] = None
 
 
 def end_watching(watcher: Watcher) -> None:
     """Tell a watcher of no more spans; the fast paths open again with the last one."""
     with _lock:
-        observation.unwatch(watcher)
-        if observation.observer is None:
+        observed_spans.unwatch(watcher)
+        if observed_spans.observer is None:
             occupied.pop(PROFILED, None)
 
 
 def _forget() -> None:
-    """In a forked child nobody watches (`observation`), and the fast paths are open."""
+    """In a forked child nobody watches (`observed_spans`), and the fast paths are open."""
     occupied.pop(PROFILED, None)
 
 
@@ -140,7 +140,7 @@ def _stack(span: Span) -> list[str]:
     """The user's lines of a span, then the lines of the call around it."""
     own = [line_text(line) for line in span.lines]
     around = span.parent
-    while around is not None and around.category != observation.CALL:
+    while around is not None and around.category != observed_spans.CALL:
         around = around.parent
     rest = [line_text(line) for line in around.lines] if around is not None else []
     return own + [line for line in rest if line not in own]

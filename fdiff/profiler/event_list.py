@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import choice, flag, given_path
-from ..process.observation import LABEL
+from ..process.observed_spans import LABEL
 from ..tracebacks import public, public_class
 from .chrome_trace import trace_of
 from .events import FunctionEvent, FunctionEventAvg

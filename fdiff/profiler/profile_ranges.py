@@ -12,9 +12,9 @@ from typing import NamedTuple, Self
 
 from ..errors import DeviceError, InputError, failure, flag, message
 from ..foreign_errors import not_foreign, uninterrupted_entry, whole_exit
-from ..process import observation
+from ..process import observed_spans
 from ..process.forking import imported
-from ..process.observation import LABEL, Span
+from ..process.observed_spans import LABEL, Span
 from ..tracebacks import public_class
 from .collection import begin_watching, end_watching
 
@@ -66,7 +66,7 @@ class record_function(ContextDecorator):  # noqa: N801 - torch's name
         return record_function(self.name, self.args)
 
     def __enter__(self) -> Self:
-        seen = observation.observer
+        seen = observed_spans.observer
         span = None if seen is None else seen.begin(self.name, LABEL)
         if span is not None and self.args is not None:
             span.args["args"] = self.args

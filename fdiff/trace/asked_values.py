@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ..errors import LeakError, TraceError
 from .branching.guard_nodes import integer, truth
-from .branching.point_branches import is_denied_number
+from .branching.memo_branches import is_denied_number
 from .recorder import Handle, Recorder
 from .trace_stack import current
 

@@ -15,7 +15,7 @@ from ..device_arrays import CPU, DeviceArray
 from ..errors import InputError, failure
 from ..foreign_errors import environment_value
 from ..process.forking import imported
-from ..process.observation import TRACE
+from ..process.observed_spans import TRACE
 from ..process.progress import Stage
 from ..tape import INPUT, Tape
 from .branching.guard_nodes import check_tape

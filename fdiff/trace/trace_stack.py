@@ -10,7 +10,7 @@ from typing import TypeVar
 from ..device_arrays import CPU
 from ..errors import LeakError, UnsupportedError, failure, message
 from ..foreign_errors import whole_exit
-from ..process import observation
+from ..process import observed_spans
 from ..process.forking import at_fork
 from ..user_lines import Line
 from .recorder import KEEP_NO_TRACED, Handle, Recorder, leaked
@@ -84,7 +84,7 @@ def forget_abandoned() -> None:
 
     Or a profile: exceptions have ended those where `__exit__` should have.
     """
-    if observation.observer is None:
+    if observed_spans.observer is None:
         occupied.pop(PROFILED, None)
     for trace in [reason for reason in [*occupied] if isinstance(reason, Recorder)]:
         if not trace.is_running():

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, shadow
-from ..capture.shown_calls import refusing, showing
+from ..capture.printing_functions import refusing, showing
 from ..errors import TraceError
 from ..foreign_errors import hiding, not_foreign
 from ..hooks import hooks
 from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from ..user_lines import is_internal, scipy_call
 from .asked_values import Number, asked
-from .branching.point_branches import is_denied, other_text
+from .branching.memo_branches import is_denied, other_text
 from .handler_arguments import call_with_out, positioned, resolve, resolved, stored
 from .recorder import Handle, Recorder
 from .trace_stack import asks, current, stack, unsupported

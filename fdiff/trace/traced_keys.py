@@ -10,7 +10,7 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ..user_lines import is_own
-from .branching.point_branches import is_denied_key
+from .branching.memo_branches import is_denied_key
 from .trace_stack import stack
 
 

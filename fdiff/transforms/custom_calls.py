@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
-from ..attributes import cached_property
 from ..facets import Rules
 from ..interpret import Interpreter
+from ..lazy_attributes import cached_property
 from ..primitive import ZERO, Primitive
 from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace import TracedArray, apply_many, current, splice

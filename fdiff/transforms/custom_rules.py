@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
-from ..attributes import cached_property
 from ..errors import TraceError, message
+from ..lazy_attributes import cached_property
 from ..primitive import ZERO, Primitive
 from ..tape import Tape
 from ..trace import Trace, TracedArray, apply_many, current, splice

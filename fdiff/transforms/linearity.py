@@ -18,8 +18,8 @@ from functools import lru_cache
 
 import fdiff.intact_numpy as np
 
-from ..attributes import cached_property
 from ..errors import FdiffError
+from ..lazy_attributes import cached_property
 from ..tape import Tape
 from .activity import depends, influenced
 from .custom_calls import checkpoints_inlined

@@ -27,7 +27,7 @@ from ..ops.entrywise.kink_marks import kink_search
 from ..ops.shapes.joining_and_splitting import concatenate
 from ..ops.shapes.view_ops import update
 from ..process.forking import imported
-from ..process.observation import TRANSFORM, span
+from ..process.observed_spans import TRANSFORM, span
 from ..tape import Tape
 from ..trace import derived_lines
 from .batch import batch

@@ -13,7 +13,7 @@ from dask.base import tokenize
 from dask.utils import funcname
 
 import fdiff
-from fdiff.capture.data import TAKE_VALUES
+from fdiff.capture.non_numeric_data import TAKE_VALUES
 from fdiff.errors import InputError, TraceError
 from fdiff.trace.trace_stack import occupied
 

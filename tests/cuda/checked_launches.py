@@ -17,7 +17,7 @@ import numpy as np
 
 from fdiff.kernels.cuda.cuda_program import Launch, Role, contents, entries, evaluate
 from fdiff.kernels.cuda.devices import simulated_words
-from fdiff.kernels.runtime.status import error_of
+from fdiff.kernels.runtime.status_errors import error_of
 
 GARBAGE = 0x7B  # what memory is full of before it is written
 READ, WRITE, AGAIN, ADD = "reads", "writes", "writes what is there to", "adds to"

@@ -16,7 +16,7 @@ from fdiff.kernels.cuda.devices.cuda_executable import CudaExecutable
 from fdiff.kernels.cuda.devices.device import device
 from fdiff.kernels.cuda.devices.launch_sizes import GPU, SIMULATOR
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
-from fdiff.kernels.runtime.status import error_of
+from fdiff.kernels.runtime.status_errors import error_of
 
 GARBAGE = 0x7B  # what memory is full of before it is written
 ON_GPU = GPU._replace(

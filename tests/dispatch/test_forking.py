@@ -17,10 +17,10 @@ import pytest
 from test_layout import MODULES, TREES, fresh_process
 
 import fdiff
-from fdiff.attributes import cached_property
 from fdiff.errors import ForkError
+from fdiff.lazy_attributes import cached_property
 from fdiff.process import forking
-from fdiff.process.collector import collector_paused
+from fdiff.process.garbage_collection import collector_paused
 
 SCRIPT = Path(__file__).parents[1] / "forked.py"
 WAYS = ["fork", "events", "forkserver", "spawn"] if hasattr(os, "fork") else ["spawn"]
@@ -105,7 +105,7 @@ def test_nothing_of_ours_computes_attributes_under_a_lock():
         and "cached_property" in path.read_text(encoding="utf-8")
         and ".attributes import cached_property" not in path.read_text(encoding="utf-8")
     ]
-    assert named == ["fdiff.attributes"]
+    assert named == ["fdiff.lazy_attributes"]
 
 
 def test_attributes_are_computed_once():

@@ -9,7 +9,7 @@ import pytest
 from summed_data import PARTS, D, W, X, Y, bits, chunk, here, leaves, loss
 
 import fdiff
-from fdiff.distributed import calls, partitions, sum_over
+from fdiff.distributed import cluster_calls, partitions, sum_over
 from fdiff.distributed.ordered_sum import OrderedSum
 from fdiff.distributed.sums import SumOver
 from fdiff.errors import InputError, VectorError
@@ -240,10 +240,10 @@ def test_bits_do_not_depend_on_groups_fan_in_or_threads(client, monkeypatch):
     for size in (1, 2, 3, 9):
         total = fdiff.value_and_grad(sum_over(loss, grouped(client, size)))
         assert bits(total(W)) == wanted
-    monkeypatch.setattr(calls, "FAN_IN", 1)
+    monkeypatch.setattr(cluster_calls, "FAN_IN", 1)
     total = fdiff.value_and_grad(sum_over(loss, grouped(client, 1)))
     total._fan_in = 1
-    monkeypatch.setattr(calls.ClusterCall, "_shares", lambda call: [[k] for k in range(9)])
+    monkeypatch.setattr(cluster_calls.ClusterCall, "_shares", lambda call: [[k] for k in range(9)])
     total._fan_in = 2
     assert bits(total(W)) == wanted
 
@@ -316,10 +316,11 @@ def test_data_and_functions_stay_where_they_are(client):
     total(W)
 
     def counts(dask_worker):
-        from fdiff.distributed import tasks
+        from fdiff.distributed import worker_tasks
 
         moved = sum(t["total"] for t in dask_worker.transfer_incoming_log)
-        functions = {digest: id(f) for digest, f in tasks._functions.items()}  # unpickled once each
+        unpickled = worker_tasks._functions.items()  # once each
+        functions = {digest: id(f) for digest, f in unpickled}
         return moved, functions, fdiff.cache_info().compiled
 
     before = client.run(counts)

@@ -31,7 +31,7 @@ import fdiff
 from fdiff import autograd, foreign_errors, profiler
 from fdiff.hooks import hooks
 from fdiff.kernels import machine_code
-from fdiff.process import anomaly_watch, forking, observation
+from fdiff.process import anomaly_watch, forking, observed_spans
 from fdiff.process.background import worker
 from fdiff.process.forking import no_fork
 from fdiff.trace.recorder import Recorder
@@ -259,7 +259,7 @@ def check(program, k):
     assert not stack.traces, "a trace is open"
     assert not [one for one in occupied if isinstance(one, Recorder)], "a fast path is closed"
     assert not occupied, occupied
-    assert observation.observer is None, "a profiler is on"
+    assert observed_spans.observer is None, "a profiler is on"
     assert autograd.is_grad_enabled(), "gradients are off"
     assert not autograd.is_inference_mode_enabled(), "inference mode is on"
     assert anomaly_watch.in_force() is None, "anomaly mode is on"

@@ -5,12 +5,12 @@ import sys
 import threading
 
 from fdiff.process.forking import is_running
-from fdiff.process.turns import TurnLock
+from fdiff.process.interrupt_safe_locks import TurnLock
 
 HANGS = """
 import faulthandler, gc, sys, threading, time
 from fdiff.process.forking import _importers
-from fdiff.process.turns import TurnLock
+from fdiff.process.interrupt_safe_locks import TurnLock
 faulthandler.dump_traceback_later(60, exit=True)
 gc.callbacks.append(lambda *_: time.sleep(0))  # lets another thread run
 gc.set_threshold(1)

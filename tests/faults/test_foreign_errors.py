@@ -44,9 +44,15 @@ ALLOWED = {
     "dispatch/numpy_warnings.py": (1, "the user's function, which is not called twice"),
     "distributed/cluster.py": (1, "raises all but losses of workers"),
     "distributed/messages.py": (1, "looks for what cannot be pickled: an error is under way"),
-    "distributed/tasks.py": (2, "sends it to the caller; a pickle of an error that is raised"),
+    "distributed/worker_tasks.py": (
+        2,
+        "sends it to the caller; a pickle of an error that is raised",
+    ),
     "foreign_errors.py": (2, "asks whether it comes again; hides what Python would drop"),
-    "functional/derivative_checks/consistency.py": (1, "the user's function, named in the error"),
+    "functional/derivative_checks/derivative_laws.py": (
+        1,
+        "the user's function, named in the error",
+    ),
     "functional/options.py": (1, "the text of a wrong device, for its error"),
     "kernels/llvm/stub/stub_binding.py": (1, "raises all but what the trial is to raise"),
     "optimize/ipopt.py": (1, "an error of IPOPT's, which has it as its cause"),

@@ -24,7 +24,7 @@ from fdiff.kernels.llvm.stub.call_descriptor import (
     ResultStep,
 )
 from fdiff.kernels.llvm.stub.interpreter_abi import python_api
-from fdiff.process import room
+from fdiff.process import memory_reserve
 
 X = np.linspace(0.1, 0.9, 5)
 
@@ -329,9 +329,9 @@ def test_a_memory_error_of_an_alarm_is_no_lack_of_room(monkeypatch):
         signal.raise_signal(signal.SIGALRM)
 
     before = signal.signal(signal.SIGALRM, ring)
-    monkeypatch.setattr(room.mmap, "mmap", mapped)
+    monkeypatch.setattr(memory_reserve.mmap, "mmap", mapped)
     try:
         with pytest.raises(AlarmError):
-            room.check_room()
+            memory_reserve.check_room()
     finally:
         signal.signal(signal.SIGALRM, before)

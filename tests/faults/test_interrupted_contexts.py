@@ -16,8 +16,8 @@ from fdiff.autograd import forward_ad, graph
 from fdiff.autograd.thread_state import state
 from fdiff.foreign_errors import contextmanager, whole_exit
 from fdiff.functional.call.kink_policy import policy
-from fdiff.process import anomaly_watch, observation
-from fdiff.process.room import budget
+from fdiff.process import anomaly_watch, observed_spans
+from fdiff.process.memory_reserve import budget
 from fdiff.process.threads import Flag
 from fdiff.trace.trace_stack import occupied, stack
 from fdiff.transforms.simplify import SimplifyingTrace
@@ -55,7 +55,7 @@ def in_force():
     """What contexts change."""
     modes = (state.gradients, state.inference, state.dual, state.entered, state.keeps_layouts)
     saved = (state.hooks, state.refusal, state.copies, state.saved_watched)
-    others = (policy.get(), budget.get(None), anomaly_watch.in_force(), observation.observer)
+    others = (policy.get(), budget.get(None), anomaly_watch.in_force(), observed_spans.observer)
     return (*modes, *saved, *others)
 
 
@@ -154,8 +154,8 @@ def test_an_exit_that_is_ended_is_done_again():
 # nothing that lasts.
 OTHERS = {
     "error_state.py": 1, "foreign_errors.py": 2, "kernels/machine_code.py": 1,
-    "process/collector.py": 1, "process/forking.py": 1, "process/observation.py": 1,
-    "process/progress.py": 1, "process/turns.py": 1, "trace/eager/eager_trace.py": 1,
+    "process/garbage_collection.py": 1, "process/forking.py": 1, "process/observed_spans.py": 1,
+    "process/progress.py": 1, "process/interrupt_safe_locks.py": 1, "trace/eager/eager_trace.py": 1,
     "trace/ordinary_trace.py": 1,
 }  # fmt: skip
 WHOLE = {"whole_exit", "uninterrupted_entry"}

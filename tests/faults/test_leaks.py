@@ -17,7 +17,7 @@ from fdiff.dispatch import program as programs
 from fdiff.dispatch.tiers import tiered_execution
 from fdiff.kernels import kernel_lookup, machine_code, source_cache
 from fdiff.kernels.llvm import machine
-from fdiff.process import room
+from fdiff.process import memory_reserve
 
 X = np.linspace(0.1, 0.9, 6)
 MB = 1 << 20
@@ -169,7 +169,7 @@ def test_references_of_hot_calls(kind):
 
 def test_memory_that_is_free_is_given_back():
     """Of what lies between other things in C's memory, where its allocator can do that."""
-    if room._trim() is None:
+    if memory_reserve._trim() is None:
         return
     blocks = [ctypes.create_string_buffer(100_000) for _ in range(600)]
     for block in blocks:

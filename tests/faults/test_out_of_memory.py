@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from faults_support import LONG, in_shard
 
-from fdiff.kernels import on_demand
-from fdiff.process import room
+from fdiff.kernels import late_imports
+from fdiff.process import memory_reserve
 
 SCRIPT = Path(__file__).with_name("out_of_memory.py")
 LIMITED = sys.platform == "linux"  # where an address space is limited, and its size is told
@@ -77,6 +77,6 @@ def test_scipy_is_loaded_where_there_is_room_for_it():
 
 def test_there_is_no_room_for_llvm(monkeypatch):
     """It is asked for before LLVM is called, which ends the process."""
-    monkeypatch.setattr(room, "_LEAST", 1 << 62)
+    monkeypatch.setattr(memory_reserve, "_LEAST", 1 << 62)
     with pytest.raises(MemoryError, match=r"^fdiff: there is no room for the \d+ MB that LLVM"):
-        on_demand.machine_code.machine._new_machine(on_demand.machine_code.machine.target())
+        late_imports.machine_code.machine._new_machine(late_imports.machine_code.machine.target())

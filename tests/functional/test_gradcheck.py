@@ -11,9 +11,9 @@ import fdiff
 from fdiff.arraytype import ArrayType
 from fdiff.errors import GradcheckError, InputError
 from fdiff.facets import Rules
+from fdiff.functional.derivative_checks.check_settings import CheckSettings
 from fdiff.functional.derivative_checks.checked_functions import FunctionUnderCheck
-from fdiff.functional.derivative_checks.consistency import check_value_twice
-from fdiff.functional.derivative_checks.settings import CheckSettings
+from fdiff.functional.derivative_checks.derivative_laws import check_value_twice
 from fdiff.primitive import Primitive
 from fdiff.trace import apply, tracing
 

@@ -14,8 +14,8 @@ from tapes import tape_of
 import fdiff.kernels
 from fdiff.arraytype import F8, INT, ArrayType
 from fdiff.interpret import evaluate
-from fdiff.kernels.runtime.status import STOPPED
-from fdiff.kernels.stopping import stoppable
+from fdiff.kernels.interrupted_kernels import stoppable
+from fdiff.kernels.runtime.status_errors import STOPPED
 from fdiff.ops.control.loop import LOOP
 from fdiff.tape import Builder, Tape
 from fdiff.trace import apply_many

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.dispatch.tiers import observed_kernels
+from fdiff.dispatch.tiers import profiled_kernels
 from fdiff.kernels import clocked_kernels
-from fdiff.process.observation import KERNEL
+from fdiff.process.observed_spans import KERNEL
 from fdiff.profiler import profile
 from fdiff.tree import flatten
 
@@ -122,7 +122,7 @@ def test_a_processor_without_a_known_clock_is_told(monkeypatch):
 
 
 def test_a_timed_kernel_that_rounds_in_another_way_is_not_used(monkeypatch):
-    monkeypatch.setattr(observed_kernels, "_same_bits", lambda *_: False)
+    monkeypatch.setattr(profiled_kernels, "_same_bits", lambda *_: False)
     g = fdiff.value_and_grad(lambda w, x: layer(w, x) * 1.75)
     value, gradient = g(W, X)
     with profile() as prof:

@@ -14,7 +14,7 @@ from trace_events import faults
 
 import fdiff
 from fdiff.errors import InputError
-from fdiff.process import observation
+from fdiff.process import observed_spans
 from fdiff.profiler import FunctionEvent, profile, record_function
 from fdiff.trace.trace_stack import occupied
 
@@ -30,7 +30,7 @@ X = np.linspace(0.0, 1.0, 7)
 def _closed():
     """No test leaves a profile in force."""
     yield
-    assert observation.observer is None
+    assert observed_spans.observer is None
     assert "profiler" not in occupied
 
 
@@ -211,7 +211,7 @@ def test_an_error_inside_leaves_no_event_open():
         fdiff.grad(f)(X)
     tops = [e.name for e in prof.function_events if e.cpu_parent is None]
     assert tops == ["grad(broken)", "grad(f)"]
-    assert observation.innermost() is None
+    assert observed_spans.innermost() is None
 
 
 def test_nested_profiles_have_what_begins_and_ends_in_them():

@@ -31,7 +31,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "capture/symbolic_numbers.py": ("ceil complex floor invert trunc", "special methods of Python"),
     "capture/written/write_log.py": ("copy item", "how a plain run has a value"),
     "dispatch/numpy_warnings.py": ("divide all log", "words of `numpy.errstate` and `warnings`"),
-    "distributed/calls.py": ("log", "words of `numpy.errstate`"),
+    "distributed/cluster_calls.py": ("log", "words of `numpy.errstate`"),
     "functional/operators/complex_rules.py": ("conjugate", "a choice of the user's"),
     "kernels/bytecode/opcodes.py": ("max min", FUNCTION),
     "kernels/bytecode/opcode_bodies.py": (
@@ -72,7 +72,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
         FUNCTION,
     ),
     "kernels/runtime/triangular.py": ("cholesky_bar", ROUTINE),
-    "ways_out.py": ("reshape", "a word of NumPy's messages"),
+    "error_hints.py": ("reshape", "a word of NumPy's messages"),
     "trace/branching/if_conversion.py": ("constant negative copy", "Python's bytecode"),
     "trace/node_strides.py": ("update", LAYOUT),
     "trace/array_links.py": ("update", LAYOUT),

@@ -5,7 +5,7 @@ import pytest
 from test_guards_in_loops import OTHERS, traced
 
 import fdiff
-from fdiff.dispatch import trace_once
+from fdiff.dispatch import call_tracing
 
 N = 150
 W = np.sin(1.7 * np.arange(N) ** 1.3)
@@ -269,7 +269,7 @@ def test_explanations_tell_the_number_of_paths(monkeypatch):
 
 def test_calls_that_branch_anew_are_traced_not_run_eagerly(monkeypatch):
     traced(two_arms, "check", monkeypatch)
-    monkeypatch.setattr(trace_once, "EagerTrace", None)
+    monkeypatch.setattr(call_tracing, "EagerTrace", None)
     slope = fdiff.grad(two_arms)
     for k in range(12):
         x = POINT * (1.0 + 0.05 * k)

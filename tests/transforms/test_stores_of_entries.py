@@ -9,7 +9,7 @@ from fdiff.interpret import evaluate
 from fdiff.kernels import compile as compiled
 from fdiff.ops.shapes.view_ops import unslice
 from fdiff.trace import Trace, apply
-from fdiff.transforms.terms.stores import stored_pieces
+from fdiff.transforms.terms.slot_stores import stored_pieces
 
 
 def split_slots(size, rng):

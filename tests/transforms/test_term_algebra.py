@@ -11,9 +11,9 @@ from fdiff.interpret import evaluate
 from fdiff.ops.terms import Entries, LinearTerm, placed, rows_key, without
 from fdiff.trace import TracedArray
 from fdiff.transforms.simplify import SimplifyingTrace
-from fdiff.transforms.terms.maps import Maps
-from fdiff.transforms.terms.merging import Merging
-from fdiff.transforms.terms.slots import places_of, textbook_places
+from fdiff.transforms.terms.affine_maps import Maps
+from fdiff.transforms.terms.sparse_slots import places_of, textbook_places
+from fdiff.transforms.terms.term_merging import Merging
 
 LONG = "FDIFF_LONG_TESTS" in os.environ
 COLUMNS = 40

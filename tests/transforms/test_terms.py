@@ -17,7 +17,7 @@ from fdiff.ops.lazy_tables import MODULES
 from fdiff.ops.terms import common
 from fdiff.primitive import PRIMITIVES, load_tables
 from fdiff.transforms.pipeline import COLUMNS, GRADIENT, derive
-from fdiff.transforms.terms import sparse_tapes, sweep
+from fdiff.transforms.terms import sparse_tapes, term_sweep
 from fdiff.transforms.terms.sparse_tapes import Asked, sparse_tape
 
 for module in MODULES:
@@ -380,7 +380,7 @@ def test_other_outputs_keep_their_structure():
 
 def test_too_many_entries_name_the_line(monkeypatch):
     tape, _ = traced(lambda x: np.sum(np.sin(x)) * x, np.zeros(50))
-    monkeypatch.setattr(sweep.LinearSweep, "most", 1000)
+    monkeypatch.setattr(term_sweep.LinearSweep, "most", 1000)
     with pytest.raises(sparse_tapes.StructureError, match="2,500 entries: here") as error:
         blocks(tape, [np.zeros(50)], 0)
     assert "np.sum(np.sin(x)) * x" in str(error.value)

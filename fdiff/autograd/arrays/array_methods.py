@@ -13,7 +13,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...foreign_errors import noting, telling
-from ...process import observation
+from ...process import observed_spans
 from ...user_lines import user_line
 from ..backward_passes.engine import backward
 from ..backward_passes.hook_registration import (
@@ -68,7 +68,7 @@ def _binary(ufunc: np.ufunc) -> Callable[..., object]:
             return NotImplemented
         else:
             call = state.calls.get((ufunc, self.kind, array_key(ufunc, other)))
-        if call is None or observation.observer is not None:
+        if call is None or observed_spans.observer is not None:
             return apply_ufunc(ufunc, self, other)
         return call(self, other)
 
@@ -89,7 +89,7 @@ def _reflected(ufunc: np.ufunc) -> Callable[..., object]:
             return NotImplemented
         else:
             call = state.calls.get((ufunc, array_key(ufunc, other), self.kind))
-        if call is None or observation.observer is not None:
+        if call is None or observed_spans.observer is not None:
             return apply_ufunc(ufunc, other, self)
         return call(other, self)
 
@@ -114,7 +114,7 @@ def _unary(ufunc: np.ufunc) -> Callable[..., object]:
         if self.viewing is not None:
             self.viewing.refresh(self)
         call = state.calls.get((ufunc, self.kind))
-        if call is None or observation.observer is not None:
+        if call is None or observed_spans.observer is not None:
             return apply_ufunc(ufunc, self)
         return call(self)
 
@@ -143,7 +143,7 @@ def _array_ufunc(
         if self.viewing is not None:
             self.viewing.refresh(self)
         call = state.calls.get((ufunc, self.kind))
-        if call is None or observation.observer is not None:
+        if call is None or observed_spans.observer is not None:
             return apply_ufunc(ufunc, self)
         return call(self)
     a, b = inputs[0], inputs[-1]
@@ -152,7 +152,7 @@ def _array_ufunc(
     else:
         key = (ufunc, *[array_key(ufunc, x) for x in inputs])
     call = state.calls.get(key)
-    if call is None or observation.observer is not None:
+    if call is None or observed_spans.observer is not None:
         return apply_ufunc(ufunc, *inputs)
     return call(*inputs)
 
@@ -226,7 +226,7 @@ def _getitem(self: RecordedArray, key: object) -> object:
             self.viewing.refresh(self)
         call_key = static_key((getitem, self.kind), key)
         call = state.calls.get(call_key)
-        if call is not None and observation.observer is None:
+        if call is not None and observed_spans.observer is None:
             out = call(self, (key,), _NO_KEYWORDS, call_key)
             if out is not None:
                 return out
@@ -318,7 +318,7 @@ def _in_place(operate: Callable[[Any, Any], Any]) -> Callable[..., object]:
             return NotImplemented  # Python falls back on `x = x + other`, as it does for scalars
         if state.calls is UNRECORDED_CALLS and self.version.__class__ is Version:
             kind = other.__class__
-            if (kind is RecordedArray or kind is float) and observation.observer is None:
+            if (kind is RecordedArray or kind is float) and observed_spans.observer is None:
                 operate(self.value, other.value if kind is RecordedArray else other)
                 self.version.bump(user_line(2))
                 return self

@@ -19,13 +19,13 @@ from ...bounded_cache import keep_recent
 from ...dispatch.tiers.tiered_execution import Runner, runner
 from ...functional.operators.dense_modes import BUDGET
 from ...functional.operators.seeded_blocks import seed_bytes
-from ...process import observation
-from ...process.observation import TRANSFORM, span
+from ...process import observed_spans
+from ...process.observed_spans import TRANSFORM, span
 from ...transforms.batch import batch
 from ...transforms.pipeline import VALUE, derive, within_budget
 from ...transforms.reverse import CotangentSums
 from ...transforms.simplify import SimplifyingTrace
-from ..calls.observed_operations import observed_pass
+from ..calls.profiled_operations import observed_pass
 from .generated_backward import write_out
 from .graph_structure import BackwardProgram, FragileNodes, GraphStructure, Root, structure
 from .nodes import AccumulateGrad, Edge, GraphNode
@@ -87,7 +87,7 @@ def run(
     """Cotangents that were asked for; None where there is none."""
     arrays = [np.asarray(r.seed.value) for r in roots if r.seed is not None]
     arrays += [v if v.__class__ is np.ndarray else np.asarray(v) for v in graph.values]
-    if observation.observer is None:
+    if observed_spans.observer is None:
         results = program.runner(arrays)
     else:
         with observed_pass(graph.nodes):
@@ -103,7 +103,7 @@ def run_batch(
     As many run at once as `BUDGET` allows. None if the graph is to be pulled back node by node, row
     by row.
     """
-    if observation.observer is not None:  # who looks at passes sees each of them
+    if observed_spans.observer is not None:  # who looks at passes sees each of them
         return None
     graph = structure(rows[0], wanted)
     program = None if graph is None else program_of_structure(graph, rows[0], wanted)

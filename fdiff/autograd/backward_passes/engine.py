@@ -25,13 +25,13 @@ from ..arrays.recorded_array import RecordedArray, plain, tensor
 from ..thread_state import during, not_recording, recording, state
 from . import compiled_backward
 from .accumulation import accumulate
+from .backward_arguments import batches_of_roots, edge_of, roots_of, sequence
 from .generated_backward import try_written
 from .graph_structure import Root, structure
 from .node_rules import NodeRules, RecordedRules, after_leaf, before_leaf, hooked_leaf
 from .node_sweep import Deliver, NodeSweep
 from .nodes import AccumulateGrad, Edge, GradientEdge, GraphNode, call_hook, refuse_result
 from .recorded_anomalies import watching
-from .roots import batches_of_roots, edge_of, roots_of, sequence
 from .saved_values import free
 
 Arrays = Any  # one array or a sequence of them

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import fdiff.intact_numpy as np
 
 from ...generated_text import defined
-from ...process import observation
+from ...process import observed_spans
 from ..arrays.array_kinds import ArrayKind, array_kind_of
 from ..arrays.recorded_array import RecordedArray, new_array, new_version
 from .accumulation import C_ORDER, accumulate
@@ -38,7 +38,7 @@ def try_written(array: RecordedArray, *, retain: bool) -> bool:
     passes = getattr(node and node.recipe, "passes", ())  # leaves and custom nodes have no recipe
     if node is None or not passes:
         return False
-    if observation.observer is not None or watching():
+    if observed_spans.observer is not None or watching():
         return False
     return any(nr == output and run_pass(node, retain) for output, run_pass in passes)
 

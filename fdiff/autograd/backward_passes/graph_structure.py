@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ...arraytype import ArrayType
 from ...dispatch.tiers.tiered_execution import Runner
-from ...process.room import budget
+from ...process.memory_reserve import budget
 from .nodes import AccumulateGrad, Edge, GraphNode
 
 LONGEST = 10_000  # nodes up to which a graph is put on one tape

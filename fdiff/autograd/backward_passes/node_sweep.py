@@ -14,7 +14,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...process import anomaly_watch
-from ..calls.observed_operations import observed_node
+from ..calls.profiled_operations import observed_node
 from .graph_structure import FragileNodes, Root
 from .node_rules import NodeRules, Part, wrong_count
 from .nodes import AccumulateGrad, CustomNode, Edge, GraphNode, call_hook

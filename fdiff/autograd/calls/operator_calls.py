@@ -16,15 +16,15 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import native
-from ...dispatch.around_a_point import trace_variant
+from ...dispatch.call_tracing import CallToTrace
+from ...dispatch.memo_derivatives import trace_variant
 from ...dispatch.numpy_warnings import warn_of_tape
-from ...dispatch.trace_once import CallToTrace
 from ...dispatch.variant import Traced, Variant
 from ...errors import called
 from ...functional.call.kink_policy import policy
 from ...hooks import hooks
 from ...ops.tape_to_python import function_of
-from ...process import anomaly_watch, observation
+from ...process import anomaly_watch, observed_spans
 from ...process.float_flags import noted, noting, taken
 from ...tape import Tape
 from ...trace import tracing
@@ -105,7 +105,7 @@ def _looks() -> bool:
         tracing()
         or policy.get() == "raise"
         or anomaly_watch.watching()
-        or observation.observer is not None
+        or observed_spans.observer is not None
     )
 
 

@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType
 from ...ops.tape_to_python import function_of
-from ...process.room import budget
+from ...process.memory_reserve import budget
 from ...tape import INPUT, Builder, Tape, rebuild
 from ...trace import Trace, TracedArray, splice
 from ...trace.template import Template

@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 
 from ...errors import InputError, failure
 from ...hooks import Args, Named
-from ...process import anomaly_watch, observation
+from ...process import anomaly_watch, observed_spans
 from ...trace import TracedArray
 from ...trace.operation_cache import MOST
 from ...tree import flatten, unflatten
@@ -39,7 +39,7 @@ from .direct_calls import (
 )
 from .direct_calls import NUMBER as NUMBER_INPUT
 from .node_construction import enter, new_object
-from .observed_operations import observed_operation
+from .profiled_operations import observed_operation
 from .recipes import Rebuild, Recipe, recipe
 
 # Their rules read no constants: a Python number is an operand like any other.
@@ -115,7 +115,7 @@ def recorded_call(
     args, kwargs = rebuild(values)
 
     def perform() -> object:
-        if observation.observer is None:
+        if observed_spans.observer is None:
             return what(*args, **kwargs)
         return observed_operation(what, name, values, args, kwargs)
 
@@ -227,7 +227,7 @@ def record_one(what: Callable[..., Any], name: str, args: Args, kwargs: Named) -
         key = short
     calls = state.calls
     call = calls.get(key)
-    if call is not None and observation.observer is None:
+    if call is not None and observed_spans.observer is None:
         out = call(x, args[1:], kwargs, key)
         if out is not None:
             return out

@@ -13,7 +13,6 @@ from typing import Protocol, Self, cast
 
 from ...foreign_errors import not_foreign
 from ...primitive import LIBRARY_OBJECTS
-from ..data import Content, data_key
 from ..dependency_nodes import (
     ABSENT,
     Attributes,
@@ -25,6 +24,7 @@ from ..dependency_nodes import (
     SetItems,
     attribute,
 )
+from ..non_numeric_data import Content, data_key
 from ..proxy_context import BUDGET, Answers, Pair, ProxyContext, Refuse, Where, label, opaque
 from ..revalidation import Dependency
 from ..value_kinds import (

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 from ...foreign_errors import HiddenError, hiding, is_foreign, not_foreign, uninterrupted_entry
 from ..dependency_nodes import ABSENT, Identical
-from ..impure import RANDOM, pure_module
+from ..impure_functions import RANDOM, pure_module
 from ..proxy_context import Pair, ProxyContext, Where
 from ..value_kinds import MISSING, foreign, library_namespace
 from ..written.write_targets import item_of

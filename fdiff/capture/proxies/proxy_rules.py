@@ -19,8 +19,8 @@ import fdiff.intact_numpy as np
 
 from ...device_arrays import lies_on_device
 from ...process.forking import late
-from ..data import data_key
 from ..dependency_nodes import Equal, Identical
+from ..non_numeric_data import data_key
 from ..proxy_context import Pair, ProxyContext, Where, opaque
 from ..value_kinds import (
     constant_of,
@@ -34,7 +34,7 @@ from ..value_kinds import (
     leaf_key,
     unchanging,
 )
-from ..written.release import is_instance
+from ..written.traced_value_release import is_instance
 from .callable_proxies import (
     DISPATCHER,
     METHOD,

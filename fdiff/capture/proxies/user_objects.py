@@ -32,7 +32,7 @@ from ..proxy_context import (
 )
 from ..revalidation import Dependency
 from ..value_kinds import MISSING, SCALARS, is_traced, library_class, record_class
-from ..written.release import NoValueError, Release
+from ..written.traced_value_release import NoValueError, Release
 from ..written.write_targets import of_class
 from .class_proxies import (
     ProxyClassState,

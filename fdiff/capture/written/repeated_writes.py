@@ -18,10 +18,10 @@ from ...bounded_cache import WeakKeys
 from ...foreign_errors import not_signalled
 from ...process.forking import no_fork
 from ..dependency_nodes import Array, Equal, Identical
+from ..printing_functions import stand_in
 from ..proxies.object_proxy import own_class
 from ..proxy_context import Call, Pair, ProxyContext, Where, label
 from ..revalidation import Dependency
-from ..shown_calls import stand_in
 from ..symbolic_numbers import OtherConditions, SymbolicNumber
 from ..value_kinds import MISSING
 from .names_in_code import ITEM, NamesInCode, names_in

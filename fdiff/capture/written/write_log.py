@@ -23,13 +23,13 @@ from ...foreign_errors import contextmanager
 from ...generated_text import defined
 from ..dependency_nodes import Array, Attributes
 from ..formatted_texts import MARK, FormattedValue, goes_to, parts
+from ..printing_functions import Shown, is_logger, shows_text
 from ..proxies.object_proxy import slot_dict, slots
 from ..proxy_context import Answers
 from ..revalidation import Dependency
-from ..shown_calls import Shown, is_logger, shows_text
 from ..symbolic_numbers import SymbolicNumber
 from ..value_kinds import MISSING, SCALARS, item_key, record_class
-from .release import NoValueError
+from .traced_value_release import NoValueError
 from .write_programs import After, Before, Effects, ProgramText
 from .write_targets import NoEffectError, NumberRead, WritePlace, WriteTarget, WrittenOutput
 

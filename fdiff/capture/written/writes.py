@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from types import CellType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from ..data import Content, is_table
 from ..dependency_nodes import Attributes, Identical, MappingItems, attribute
+from ..non_numeric_data import Content, is_table
 from ..proxies.container_proxies import DictProxy
 from ..proxies.module_proxies import GlobalsProxy
 from ..proxies.object_proxy import store
 from ..proxy_context import Answers, Copy, ProxyContext, Refuse, Repeats, Where, label
 from ..value_kinds import MISSING
-from .release import Release
+from .traced_value_release import Release
 from .write_targets import WritePlace, WriteTarget, attribute_of, in_cell, item_of
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
 """The inspector: NumPy runs a tape once more, and a watcher looks at each node.
 
 A watcher is a function of a `NodeRun` that returns the value of the node. Four use it: the search
-for the trip and the line of an error (`functional/call/fault_places.py`), for what made a NaN
-(`anomalies.py`), for NumPy's warnings (`float_warnings.py`), and the profiler (`spans.py`). All
-enter the bodies of loops and branches in the same way (`Inspector.bodies`).
+for the trip and the line of an error (`functional/call/numpy_error_lines.py`), for what made a NaN
+(`anomalies.py`), for NumPy's warnings (`float_warnings.py`), and the profiler
+(`profiled_tapes.py`). All enter the bodies of loops and branches in the same way
+(`Inspector.bodies`).
 """
 
 from __future__ import annotations

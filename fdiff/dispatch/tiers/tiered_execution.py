@@ -31,7 +31,7 @@ from ...errors import CompileError
 from ...foreign_errors import environment_value
 from ...hooks import hooks
 from ...interpret import LONG, Interpreter
-from ...process import observation
+from ...process import observed_spans
 from ...process.forking import late
 from ...process.interruptible import interruptibly_without_lock
 from ...process.progress import Stage
@@ -55,9 +55,9 @@ LARGE = 1 << 18  # bytes of arrays of a tape, beyond which its runner is not rem
 # Imported by the first loop whose body has no kernel, or by the first profile.
 has_parts = late("tape_parts", __package__, "has_parts")
 tape_parts = late("tape_parts", __package__, "TapeParts")
-interpreted = late("inspection.spans", "fdiff.dispatch", "interpreted")
-observed_bytecode = late("observed_kernels", __package__, "observed_bytecode")
-observed_kernel = late("observed_kernels", __package__, "observed_kernel")
+interpreted = late("inspection.profiled_tapes", "fdiff.dispatch", "interpreted")
+observed_bytecode = late("profiled_kernels", __package__, "observed_bytecode")
+observed_kernel = late("profiled_kernels", __package__, "observed_kernel")
 
 
 class Runner:
@@ -93,7 +93,7 @@ class Runner:
         kernel = self._kernels.contiguous
         if kernel is None:
             outs = self._slow(arrays, ("C",) * len(arrays))
-        elif observation.observer is None:
+        elif observed_spans.observer is None:
             try:
                 outs = kernel(*arrays)
             except CompileError as error:
@@ -213,7 +213,7 @@ class Runner:
         if tier == "interpret":  # what is fixed needs no account of its time
             self._last_tier = tier
             return self._interpret(arrays)
-        if (parts := self._in_parts()) is not None and observation.observer is None:
+        if (parts := self._in_parts()) is not None and observed_spans.observer is None:
             self._last_tier = "interpret"
             return owned(self.tape, parts(*arrays), arrays)
         kernel = self._kernels.choose(layouts, tier)
@@ -257,7 +257,7 @@ class Runner:
         """The outputs by NumPy."""
         if self._interpreter is None:
             self._interpreter = Interpreter(self.tape)
-        if observation.observer is None:
+        if observed_spans.observer is None:
             if self._interpreter.size < LONG:
                 return owned(self.tape, self._interpreter(*arrays), arrays)
             steps = iter(self._interpreter.steps)
@@ -269,7 +269,7 @@ class Runner:
         self, run: BytecodeExecutable, arrays: Sequence[np.ndarray]
     ) -> Sequence[np.ndarray]:
         """The outputs by bytecode."""
-        if observation.observer is not None:
+        if observed_spans.observer is not None:
             return observed_bytecode(self.tape, self.account.call, run, arrays)
         if self._bytecode.is_long:
             return interruptibly_without_lock(partial(run, arrays))
@@ -278,7 +278,7 @@ class Runner:
     def _run(self, kernel: Executable, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """The outputs by a kernel; for huge angles it may compile another one, which may fail."""
         try:
-            if observation.observer is None:
+            if observed_spans.observer is None:
                 return kernel(*arrays)
             return observed_kernel(self.tape, self.account.call, kernel, arrays)
         except CompileError as error:

@@ -1,6 +1,6 @@
 """`detect_anomaly`, `set_detect_anomaly` and `debug_nans`: contexts that look for NaN and infinity.
 
-`watched_calls` runs the calls inside such a context; `anomaly_reports` words their errors.
+`anomaly_checked_calls` runs the calls inside such a context; `anomaly_reports` words their errors.
 """
 
 from __future__ import annotations

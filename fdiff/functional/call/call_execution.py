@@ -26,29 +26,29 @@ from ...errors import FAULTS, FdiffError, called
 from ...foreign_errors import not_foreign
 from ...hooks import hooks
 from ...ops.entrywise.kink_marks import kink_search
-from ...process import forking, observation
+from ...process import forking, observed_spans
 from ...process.float_flags import noted
 from ...trace import current, tracing
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray
 from ...trace.trace_stack import forget_abandoned
 from ...tree import map_leaves
-from ..operators.points import floating, refuse_integers
+from ..operators.point_conversion import floating, refuse_integers
 from .device_calls import check_outer_device, placed, returned, tracing_for
 from .input_checks import check_point
 from .kink_policy import mark_kinks
-from .late_operators import late, of_partitions
+from .late_imports import late, of_partitions
 
 if TYPE_CHECKING:
     from .operator_call import OperatorCall
 
-note_place = late("call.fault_places", "note_place")
+note_place = late("call.numpy_error_lines", "note_place")
 warn_after_hint = forking.late("numpy_warnings", "fdiff.dispatch", "warn_after_hint")
 
 
 def close_abandoned(call: OperatorCall) -> object:
     """Close profiles, and traces of other threads, that exceptions have left open."""
-    observation.end_abandoned()
+    observed_spans.end_abandoned()
     if not tracing():
         forget_abandoned()
     return call

@@ -12,7 +12,7 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...capture.data import is_table, refuse_lazy
+from ...capture.non_numeric_data import is_table, refuse_lazy
 from ...device_arrays import DeviceArray
 from ...dispatch.arguments import TAKE_NUMBERS, WAY_OUT, refuse_device_array
 from ...dispatch.variant import Traced
@@ -25,7 +25,7 @@ from ...trace.local_arrays import LocalArray
 from ...tree import Spec, flatten, node_parts, paths
 from ...user_lines import scipy_call
 from ..operators.complex_rules import refuse_complex
-from ..operators.points import as_point, ragged
+from ..operators.point_conversion import as_point, ragged
 from ..options import refuse_argnums, refuse_position
 
 ARRAYS = (np.ndarray, np.generic, float, int, complex, TracedArray, DeviceArray)

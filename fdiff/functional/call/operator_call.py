@@ -12,7 +12,7 @@ from ...dispatch.plans import DERIVING, Effort, OperatorPlan
 from ...dispatch.program import MakePlan, Program, program_of
 from ...dispatch.variant import Traced, Variant
 from ...tree import map_leaves
-from ..operators.points import body_of_operator
+from ..operators.point_conversion import body_of_operator
 from .device_calls import on_host
 from .prepared import Origin
 

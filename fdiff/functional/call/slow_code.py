@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 
 from ...dispatch.program import Program
 from ...errors import RetraceWarning, warn
-from ...process.collector import collector_paused
+from ...process.garbage_collection import collector_paused
 from ...trace.eager.eager_trace import EagerTrace
 from ...trace.trace_stack import stack
 from ...user_lines import Line, show_line

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...device_arrays import CPU
 from ...hooks import hooks
-from ...process import anomaly_watch, observation
+from ...process import anomaly_watch, observed_spans
 from ...trace import tracing
 from ...trace.trace_stack import occupied
 from .call_execution import (
@@ -26,14 +26,14 @@ from .call_execution import (
     with_reports,
 )
 from .kink_policy import ASKED, policy, refuse_kinks
-from .late_operators import late
+from .late_imports import late
 from .operator_call import CallStage, OperatorCall
 
 # Imported by the first call that needs it.
 write_to_out = late("call.out_arguments", "write_to_out")
-observed = late("call.observed_calls", "observed")
-observed_find = late("call.observed_calls", "observed_find")
-watched = late("call.watched_calls", "watched")
+observed = late("call.profiled_calls", "observed")
+observed_find = late("call.profiled_calls", "observed_find")
+watched = late("call.anomaly_checked_calls", "watched")
 timed = late("call.slow_code", "timed")
 
 
@@ -58,7 +58,7 @@ STAGES: tuple[CallStage, ...] = (
     # The call names the point: the arguments and the program follow from it.
     (lambda call: call.operator is not None, at_point),
     # A profiler sees the call as a span.
-    (lambda _: observation.observer is not None, observed),
+    (lambda _: observed_spans.observer is not None, observed),
     # Arguments are differentiated.
     (lambda call: call.program.argnums is not None, as_floats),
     # A trace is under way in this thread: the call becomes part of it, and ends here.
@@ -72,7 +72,7 @@ STAGES: tuple[CallStage, ...] = (
     # `f` branched differently from call to call: code that stays slow is told of.
     TIMED,
     # A profiler sees how long it takes to find the variant.
-    (lambda _: observation.observer is not None, observed_find),
+    (lambda _: observed_spans.observer is not None, observed_find),
     # Every call: the variant is found, if no stage has found it, and its plan runs.
     VARIANT,
     PLAN,

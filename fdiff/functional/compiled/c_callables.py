@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 import fdiff.intact_numpy as np
 
 from ... import kernels
-from ...attributes import cached_property
 from ...dispatch.fast_paths.single_kernels import SingleKernel
 from ...errors import InputError, called, failure
 from ...kernels import CParameter, CStatus
+from ...lazy_attributes import cached_property
 from ...process.forking import no_fork
 from ...tracebacks import public, trim
 from ...tree import flatten

@@ -1,7 +1,8 @@
 """Checks of derivatives against measured ones: what stands behind `gradcheck` and its like.
 
 `checked_functions` says what a function under check can do: give values, push tangents forward and
-pull cotangents back. `measurement` measures derivatives from values alone. `jacobian_comparison`
-compares whole Jacobians, `projection_comparison` their products with random vectors, `consistency`
-finds what no Jacobian shows, and `random_directions` goes to higher orders.
+pull cotangents back. `numerical_derivatives` measures derivatives from values alone.
+`jacobian_comparison` compares whole Jacobians, `projection_comparison` their products with random
+vectors, `derivative_laws` finds what no Jacobian shows, and `random_directions` goes to higher
+orders.
 """

@@ -12,11 +12,11 @@ from ...errors import InputError, called, failure, warn
 from ...hooks import hooks
 from ..call.input_checks import check_inputs
 from ..options import check_callable
+from .check_settings import CheckSettings, broken
 from .checked_functions import FunctionUnderCheck, PlainFunction, function_of_leaves
-from .consistency import check_laws, check_value_twice
+from .derivative_laws import check_laws, check_value_twice
 from .jacobian_comparison import compare_jacobians, measured_jacobians
 from .projection_comparison import compare_projections
-from .settings import CheckSettings, broken
 
 Arrays = Sequence[np.ndarray]
 DOUBLE = (np.dtype(np.float64), np.dtype(np.complex128))

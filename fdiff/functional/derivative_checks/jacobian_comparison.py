@@ -6,9 +6,9 @@ import fdiff.intact_numpy as np
 
 from ...pictures import Picture
 from ...pictures.matrices import heat_maps
+from .check_settings import CheckSettings, broken, close, mismatch
 from .checked_functions import Blocks, FunctionUnderCheck
-from .measurement import Measurement
-from .settings import CheckSettings, broken, close, mismatch
+from .numerical_derivatives import Measurement
 
 COORDINATES = "\nEvery complex number stands for two coordinates, its real and its imaginary part."
 

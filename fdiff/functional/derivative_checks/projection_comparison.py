@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import fdiff.intact_numpy as np
 
+from .check_settings import CheckSettings, broken, mismatch
 from .checked_functions import FunctionUnderCheck
 from .jacobian_comparison import first_difference
-from .measurement import Measurement
+from .numerical_derivatives import Measurement
 from .real_coordinates import dimension, from_real, in_double, only, to_real
-from .settings import CheckSettings, broken, mismatch
 
 # How far products may be apart by rounding, relative to the sizes of their terms: where complex
 # steps measured them, where differences did, where derivatives are in single precision.

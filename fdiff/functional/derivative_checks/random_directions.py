@@ -15,11 +15,11 @@ import fdiff.intact_numpy as np
 from ...dispatch.arguments import Function
 from ...errors import GradcheckError, InputError, failure
 from ..operators.products import jvp, vjp
+from .check_settings import LOOK, close
 from .checked_functions import PlainFunction
 from .gradient_checks import function_at
-from .measurement import Measurement
+from .numerical_derivatives import Measurement
 from .real_coordinates import from_real, to_real
-from .settings import LOOK, close
 
 Arrays = Sequence[np.ndarray]
 # What differs by rounding and by measuring, as in JAX: by the precision of the least precise array.

@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn, cast
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...capture.shown_calls import refusing
+from ...capture.printing_functions import refusing
 from ...dispatch.arguments import traceable
 from ...errors import DtypeError, E, InputError, ShapeError, TraceError, message, shown
 from ...node import Node, is_transient

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 from ...errors import InputError, failure, shown
 from ...foreign_errors import contextmanager
-from ...process.room import budget
+from ...process.memory_reserve import budget
 from ..options import is_int
 
 

@@ -19,8 +19,8 @@ from ...tracebacks import public
 from ...tree import flatten, paths, unflatten
 from ..operators.vectorized_map import vmap
 from ..options import check_callable, is_int
-from .control_flow import scan
 from .plain_loops import Rows
+from .scans import scan
 
 A = TypeVar("A")
 Combine = Callable[[list[Array], list[Array]], list[Array]]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 
 import fdiff.intact_numpy as np
 
-from ...attributes import cached_property
 from ...device_arrays import DeviceArray
 from ...dispatch.plans import (
     Arrays,
@@ -26,12 +25,13 @@ from ...dispatch.plans import (
 )
 from ...dispatch.tiers.fixed_tier import fixed_tier
 from ...dispatch.variant import Traced
-from ...process.collector import collector_paused
+from ...lazy_attributes import cached_property
+from ...process.garbage_collection import collector_paused
 from ...process.progress import Stage
 from ...tape import Builder, Tape
 from ...transforms.derivative_tapes import assembled, symmetric
 from ...transforms.pipeline import GRADIENT, HESSIAN, JACOBIAN, derive
-from ..call.late_operators import late
+from ..call.late_imports import late
 from .block_results import DenseBlocks, mirrored, put_part, zeros_beside
 from .dense_modes import jacobian_blocks
 from .seeded_blocks import SeededBlock, column_blocks, row_blocks

@@ -17,7 +17,7 @@ from ..call.operator_call import Operator, OperatorCall
 from ..call.results import results, tangents
 from ..call.stages import answer
 from ..options import check_callable
-from .points import refuse_integers
+from .point_conversion import refuse_integers
 
 
 class LinearPlan(OperatorPlan):

@@ -9,11 +9,11 @@ from typing import Any
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
 
-from ...attributes import cached_property
 from ...device_arrays import CPU
 from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run
 from ...dispatch.variant import Traced
 from ...errors import DeviceError, DtypeError, InputError, failure
+from ...lazy_attributes import cached_property
 from ...pictures.matrices import spy_plot
 from ...pictures.picture import Picture
 from ...process.forking import no_fork

@@ -12,13 +12,13 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...attributes import cached_property
 from ...bounded_cache import WeakValues
 from ...device_arrays import DeviceArray
 from ...dispatch.plans import Arrays, PlanStep, Run, deriving, executes
 from ...dispatch.tiers.tiered_execution import runner
 from ...dispatch.variant import Traced
-from ...process.collector import collector_paused
+from ...lazy_attributes import cached_property
+from ...process.garbage_collection import collector_paused
 from ...tape import Tape
 from ...trace import Trace, TracedArray, constant_value, derived_lines, guarded_value, splice
 from ...trace.traced_array import Array

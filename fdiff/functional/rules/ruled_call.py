@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, cast
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...attributes import cached_property
 from ...dispatch.arguments import Function
+from ...lazy_attributes import cached_property
 from ...ops.shapes.shaping import traced
 from ...trace import ArgumentSpec, TracedArray, current
 from ...trace.handler_arguments import resolve

@@ -10,8 +10,8 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ...process.float_flags import note_flags, noting
-from .. import disk_cache, kernel_names, on_demand
-from ..runtime.status import OUT_OF_BOUNDS, error_of
+from .. import disk_cache, kernel_names, late_imports
+from ..runtime.status_errors import OUT_OF_BOUNDS, error_of
 from .assembler import InstructionRange, NumpyStep, Value
 from .bytecode_compiler import BytecodeProgram
 from .interpreter import PARAMETERS, interpreter_text
@@ -156,7 +156,7 @@ def provide(families: frozenset[str]) -> None:
 def _load(text: str) -> Callable[..., int]:
     """The interpreter, to be called with addresses and integers; calls go on without the GIL."""
     kinds = [c_int64 if kind == "i8" else c_void_p for kind in PARAMETERS.values()]
-    function = CFUNCTYPE(c_int64, *kinds)(on_demand.machine_code.function(text))
+    function = CFUNCTYPE(c_int64, *kinds)(late_imports.machine_code.function(text))
     return _functions.setdefault(text, function)
 
 

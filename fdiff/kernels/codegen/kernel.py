@@ -12,7 +12,7 @@ from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import NUMPY, Call, Conditional, Item, LoopProgram, Nest, TileLoop, nests_and_calls
 from ..ir.parallel import ParallelProgram
 from ..kernel_source import STARTED, KernelSource, TextFacts, WorkspaceBuffer
-from ..runtime.status import OUT_OF_RANGE
+from ..runtime.status_errors import OUT_OF_RANGE
 from .items import emit_item, tile_head
 from .lines import (
     Line,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from ...attributes import cached_property
+from ...lazy_attributes import cached_property
 from ..ir.expression_names import are_names, split_at_names
 from .lines import LOOPS, Line, LineKind, deeper
 

@@ -15,7 +15,7 @@ from ..ir.index_expressions import Dims, size, times
 from ..ir.loops import NUMPY, Item
 from ..ir.word_table import NAMES
 from ..kernel_source import STARTED, TRIP
-from ..runtime.status import NOT_CONVERGED, OUT_OF_BOUNDS, STOPPED
+from ..runtime.status_errors import NOT_CONVERGED, OUT_OF_BOUNDS, STOPPED
 from .lines import Line, LineKind, comment, deeper, leave, let, load, loop_head, store
 from .symbol_table import SymbolTable
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..ir.loops import NUMPY, Call
-from ..runtime.status import INDEFINITE, SINGULAR, ZERO_AT
+from ..runtime.status_errors import INDEFINITE, SINGULAR, ZERO_AT
 from .lines import Line, comment, deeper, leave, let, loop_head, store
 
 Matrix = list[list[str]]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ...process.collector import collector_paused
-from ...process.observation import COMPILE, span
+from ...process.garbage_collection import collector_paused
+from ...process.observed_spans import COMPILE, span
 from ...tape import Tape
 from ..ir.graph_of_tape import kernel_graph
 from ..ir.kernel_graph import KernelGraph

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...attributes import cached_property
+from ...lazy_attributes import cached_property
 from .expression_names import table_entry
 from .index_expressions import Dims, plus
 from .kernel_graph import KernelGraph

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import fdiff.intact_numpy as np
 
 from ...arraytype import Shape
-from ...attributes import cached_property
 from ...kernel_rule import Kind
+from ...lazy_attributes import cached_property
 from ...tape import Node, Tape
 from .index_expressions import Slices, plus
 from .kernel_graph import Operation, SliceParameters

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import fdiff.intact_numpy as np
 
 from ...arraytype import disjoint
-from ...attributes import cached_property
 from ...kernel_rule import Kind
+from ...lazy_attributes import cached_property
 from ...tape import CONSTANT, Node, Tape
 
 MOST_COMPARED = 64  # stores that a store or a slice is compared with

@@ -18,9 +18,9 @@ from llvmlite import ir
 from ...errors import InputError, failure
 from ...foreign_errors import Suppressed, environment_value
 from ...process.background import checkpoint
-from ...process.collector import collector_paused
+from ...process.garbage_collection import collector_paused
 from ...process.interruptible import end_if_left, interruptibly
-from ...process.room import check_room, give_back
+from ...process.memory_reserve import check_room, give_back
 from .shared_library import open_library
 
 open_library()  # the one module that imports `llvmlite.binding`, which would open it under the lock

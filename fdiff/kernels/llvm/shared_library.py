@@ -14,7 +14,7 @@ from pathlib import Path
 from llvmlite.utils import get_library_name
 
 from ...foreign_errors import file_status
-from ...process.room import check_room
+from ...process.memory_reserve import check_room
 
 
 def open_library() -> None:

@@ -6,6 +6,6 @@ of the words come from `fdiff.kernels.llvm`: so each compiler checks the other.
 
 The calls of kernels from ``@njit`` code are in `calls`.
 
-Importing these modules loads Numba (see `on_demand`). The package's own name is no obstacle: an
+Importing these modules loads Numba (see `late_imports`). The package's own name is no obstacle: an
 absolute import finds Numba itself.
 """

@@ -26,7 +26,7 @@ from typing import NamedTuple, cast
 from ...errors import InputError, failure
 from ...process.environment import DUMP, TAPES, dumped, verifying
 from ...process.forking import no_fork
-from ...process.observation import COMPILE, span
+from ...process.observed_spans import COMPILE, span
 from ...user_lines import printable_lines
 from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import LoopProgram

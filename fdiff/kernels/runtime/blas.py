@@ -18,7 +18,7 @@ import fdiff.intact_numpy as np
 from ...foreign_errors import environment_value
 from ...process.environment import bound_cores
 from ...process.forking import no_fork
-from ...process.room import check_room_for_scipy
+from ...process.memory_reserve import check_room_for_scipy
 
 _BLAS, _LAPACK = ("gemm", "gemv", "trsm"), ("getrf", "potrf")
 _LETTERS = {"f4": "s", "f8": "d"}

@@ -14,7 +14,7 @@ from .blas import places
 from .linalg_routines import DECOMPOSITIONS
 from .macros import NUMPY_NAMES, expand
 from .matrix_products import PRODUCTS
-from .status import ROUTINE_STATUS
+from .status_errors import ROUTINE_STATUS
 from .triangular import TRIANGULAR
 
 # By the name on the record of an op (`kernel_rule.Routine`): the functions it calls, itself last.

@@ -17,7 +17,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, broadcast, loop_dtypes
-from ...capture.data import TAKE_VALUES, is_table, lazy_words
+from ...capture.non_numeric_data import TAKE_VALUES, is_table, lazy_words
 from ...capture.symbolic_numbers import SymbolicNumber
 from ...errors import InputError, TraceError, failure
 from ...facets import (

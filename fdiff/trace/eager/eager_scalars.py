@@ -16,7 +16,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, F4, F8, ArrayType
 from ...foreign_errors import hiding
-from ..branching.point_branches import is_denied
+from ..branching.memo_branches import is_denied
 from ..operation_cache import Op
 from ..trace_stack import stack
 from ..traced_array import TracedArray

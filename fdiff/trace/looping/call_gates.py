@@ -17,7 +17,7 @@ import fdiff.intact_numpy as np
 from ...foreign_errors import hiding, wraps
 from ...hooks import hooks
 from ...primitive import REPLACEMENTS
-from ...process.turns import TurnLock
+from ...process.interrupt_safe_locks import TurnLock
 from ..local_arrays import LocalArray, holds_traced, make_traced
 from ..recorder import UserCalls
 from ..trace_stack import ASKS, stack

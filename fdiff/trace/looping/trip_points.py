@@ -1,7 +1,7 @@
 """What depends on a differentiated value in a trip whose calls are compared.
 
 Where such a value would lose its derivative, or a condition may hold at this point alone
-(`point_branches.py`), the trace has to decide: the trip is cut short, and asks by itself. Why the
+(`memo_branches.py`), the trace has to decide: the trip is cut short, and asks by itself. Why the
 point matters: docs/decisions/branches-at-a-point.md.
 """
 
@@ -16,7 +16,7 @@ import fdiff.intact_numpy as np
 from ...capture.literal_operands import is_literal
 from ...foreign_errors import not_foreign
 from ...tape import Node
-from ..branching.point_branches import KEY, a_little_off, is_close
+from ..branching.memo_branches import KEY, a_little_off, is_close
 from ..traced_array import TracedArray
 from .questions import Question
 

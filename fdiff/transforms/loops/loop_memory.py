@@ -15,8 +15,8 @@ from ...ops.entrywise.elementwise import where
 from ...tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ...trace.derived_lines import kept_by_value
 from ..activity import reached
-from ..infinite_values import behind_poles, has_poles
 from ..late_steps import report
+from ..operations_with_poles import behind_poles, has_poles
 from ..simplify import SimplifyingTrace
 from .bodies import Places, entered, moving, pulled_back, read_inputs
 from .kept_values import KeptValues, kept_values

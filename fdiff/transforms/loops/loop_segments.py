@@ -24,7 +24,7 @@ from ...errors import InputError, message
 from ...ops.control.loop import LOOP
 from ...ops.control.while_loop import SIZED
 from ...ops.shapes.gather_scatter import iota
-from ...process.room import budget, budget_in_bytes
+from ...process.memory_reserve import budget, budget_in_bytes
 from ...tape import INPUT, ITEM, Builder, Node, Params, Tape, Way, rebuild
 from ...trace import Array, TracedArray, apply, apply_many, constant_value
 from ..kept_stages import keep_stages

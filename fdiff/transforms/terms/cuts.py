@@ -16,7 +16,7 @@ from ...arraytype import ArrayType, real_dtype
 from ...ops.terms import SEED, Entries, LinearTerm, in_other_rows, taken
 from ...trace import Array, TracedArray
 from ...user_lines import Line
-from .slots import SparsePlaces, filled, places_of, repeats
+from .sparse_slots import SparsePlaces, filled, places_of, repeats
 
 LARGE = 256  # entries of a list that stays alone
 

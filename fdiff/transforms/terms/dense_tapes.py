@@ -23,12 +23,12 @@ from ...trace import Array, TracedArray
 from ..activity import reached
 from ..simplify import SimplifyingTrace
 from .frozen_values import FrozenValues, Known
-from .merging import Merging
-from .slots import filled, places_of
+from .slot_stores import stored_pieces
+from .sparse_slots import filled, places_of
 from .sparse_tapes import REFUSALS, BlockDerivation, finished, lower_entries
-from .stores import stored_pieces
 from .structures import Asked, SparseBlock, SparseTape
-from .sweep import LinearSweep, OpaqueError, TooManyError
+from .term_merging import Merging
+from .term_sweep import LinearSweep, OpaqueError, TooManyError
 
 LISTED = 32  # bytes of a listed entry: row, column, place and value
 COPIES = 4  # times the budget that results may take: NumPy copies them for each list of entries

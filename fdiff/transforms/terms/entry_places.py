@@ -22,7 +22,7 @@ from ..simplify import SimplifyingTrace
 from .declared_patterns import with_declared_calls
 from .frozen_values import FrozenValues, Known
 from .sparse_tapes import FORWARD
-from .sweep import LinearSweep, OpaqueError, TooManyError
+from .term_sweep import LinearSweep, OpaqueError, TooManyError
 
 MOST = 1 << 22  # entries that are listed of a node, if these are more than
 WIDE = 8  # for each column

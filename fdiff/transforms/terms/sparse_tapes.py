@@ -33,9 +33,9 @@ from ..pipeline import (
 )
 from ..simplify import SimplifyingTrace, simplify
 from .frozen_values import FrozenValues, Known
-from .slots import SparsePlaces, across_slots, filled, mirrored, places_of
+from .sparse_slots import SparsePlaces, across_slots, filled, mirrored, places_of
 from .structures import Asked, SparseBlock, SparseTape, StructureFacts
-from .sweep import LinearSweep, TooManyError
+from .term_sweep import LinearSweep, TooManyError
 
 DENSE = 1 << 22  # entries of a block whose structure cannot be told
 WORTH = 1.3  # listed entries for each that is stored, beyond which the other mode is looked at

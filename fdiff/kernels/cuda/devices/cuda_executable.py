@@ -15,11 +15,11 @@ import numpy as np
 
 from ....arraytype import ArrayType
 from ....device_arrays import DeviceArray, lies_on_device
-from ....process import observation
-from ....process.observation import KERNEL, span
+from ....process import observed_spans
+from ....process.observed_spans import KERNEL, span
 from ....tape import Tape
 from ...ir.kernel_graph import KernelGraph, Values
-from ...runtime.status import error_of
+from ...runtime.status_errors import error_of
 from ..cuda_program import (
     CudaProgram,
     DeviceMemory,
@@ -45,7 +45,7 @@ def observed_steps(
 
     Without that, launches return before the kernels are done, and a span has the time of a launch.
     """
-    seen = observation.observer
+    seen = observed_spans.observer
     wait = seen is not None and seen.device
     if wait:
         device.wait()  # for what came before
@@ -120,7 +120,7 @@ class CudaExecutable:
         for place, begin in self._temporaries:
             addresses[place] = block.address + begin if block is not None else 0
         status = self._cleared_status(addresses)
-        if observation.observer is None:
+        if observed_spans.observer is None:
             self._run(addresses)
         else:  # a profiler times each kernel, so they are no graph then
             observed_steps(device, self._steps, self._names, addresses)

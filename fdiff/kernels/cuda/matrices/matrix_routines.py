@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ...runtime import linalg_routines
 from ...runtime.macros import NUMPY_NAMES, expand
-from ...runtime.status import ROUTINE_STATUS
+from ...runtime.status_errors import ROUTINE_STATUS
 from ...runtime.triangular import TRIANGULAR
 
 # The head of each: `first` is the number of the thread, `count` how many threads there are. Scratch

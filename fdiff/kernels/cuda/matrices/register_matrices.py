@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ...ir.expression_names import renamed
 from ...ir.loops import NUMPY
-from ...runtime.status import INDEFINITE, SINGULAR, ZERO_AT
+from ...runtime.status_errors import INDEFINITE, SINGULAR, ZERO_AT
 
 Lines = list[str]
 _ASSIGNED = re.compile(r"( *)([a-z]\w*) = ")

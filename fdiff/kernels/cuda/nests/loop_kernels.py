@@ -12,7 +12,7 @@ from ...ir.control_items import SequentialLoop
 from ...ir.index_expressions import Dims, Index, plus, size, strides, times
 from ...ir.loops import NUMPY, Access, Statement, StatementKind
 from ...kernel_source import TRIP, indented
-from ...runtime.status import OUT_OF_BOUNDS
+from ...runtime.status_errors import OUT_OF_BOUNDS
 from ..devices.launch_sizes import Tuning
 from ..kernel_text import KernelTexts
 from .thread_bodies import ThreadBody, is_mapped, memory_of, thread_body

@@ -17,7 +17,7 @@ from ...ir.combiners import Combiner
 from ...ir.index_expressions import atom, size, strides, times
 from ...ir.loops import BEGIN, Access, Accumulator, Guard, Nest, Statement, StatementKind
 from ...kernel_source import INDENT
-from ...runtime.status import OUT_OF_BOUNDS
+from ...runtime.status_errors import OUT_OF_BOUNDS
 from .block_reductions import reduction_name
 from .nest_mapping import MappedNest, neutral_of
 from .shared_rows import staged_name

@@ -20,7 +20,7 @@ import numpy as np
 from ....bounded_cache import WeakValues
 from ....process import anomaly_watch
 from ....process.forking import no_fork
-from ....process.turns import TurnLock
+from ....process.interrupt_safe_locks import TurnLock
 from ...executable import BareKernel
 from .call_layout import (
     ArrayArgument,

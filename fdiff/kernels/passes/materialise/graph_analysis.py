@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
-from ....attributes import cached_property
 from ....kernel_rule import Kind
+from ....lazy_attributes import cached_property
 from ...ir.effect import Effect
 from ...ir.index_expressions import ONE, WHOLE, Dims, nonunit, same_nonunit
 from ...ir.kernel_graph import KernelGraph, Operation, users_of

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....attributes import cached_property
 from ....kernel_rule import Kind
+from ....lazy_attributes import cached_property
 from ...ir.effect import Effect, EffectKind, View
 from ...ir.index_expressions import Dims, Index, nonunit
 from ...ir.kernel_graph import KernelGraph, Operation

@@ -1,4 +1,4 @@
-"""A cost model of loops, by which `kernels/thread_shares.py` decides what threads share.
+"""A cost model of loops, by which `kernels/thread_break_even.py` decides what threads share.
 
 Fitted to kernels on one core (EPYC Turin) with data in the cache: nanoseconds an entry, measured
 and predicted: a chain of five functions 2.8 2.7, Rosenbrock's gradient 0.2 0.4, Lennard-Jones

@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from ....attributes import cached_property
+from ....lazy_attributes import cached_property
 from ...ir.combiners import Combiner
 from ...ir.index_expressions import Axis, plus, times
 from ...ir.loops import (

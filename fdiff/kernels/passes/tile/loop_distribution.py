@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import pairwise
 from operator import is_
 
-from ....attributes import cached_property
+from ....lazy_attributes import cached_property
 from ...ir.index_expressions import Axis
 from ...ir.loops import Access, Buffer, Item, LoopProgram, Nest, Statement, Temporary
 from .separable_statements import SeparableStatements

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 
-from ....attributes import cached_property
+from ....lazy_attributes import cached_property
 from ...ir.loops import Nest, Statement, StatementKind, depth_of
 
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ....attributes import cached_property
+from ....lazy_attributes import cached_property
 from ...ir.index_expressions import FIRST, Axis
 from ...ir.loops import (
     BEGIN,

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any, Protocol, Self
 
 from .forking import Turn, at_fork
-from .turns import TurnLock
+from .interrupt_safe_locks import TurnLock
 
 # Categories of spans.
 CALL, LABEL = "call", "label"  # a public call; what `record_function` labels

@@ -22,12 +22,12 @@ from ...trace import Array, TracedArray
 from ...user_lines import Line
 from ..activity import reached
 from ..simplify import SimplifyingTrace
+from .affine_maps import Maps
 from .cuts import Cuts, joined_entries
 from .frozen_values import FrozenValues
 from .linear_ops import is_linear
-from .maps import Maps
-from .merging import Merging
 from .mixing_ops import mixed
+from .term_merging import Merging
 
 MANY = 64  # terms of a node, beyond which it becomes a source of its own
 

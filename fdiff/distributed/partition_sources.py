@@ -11,7 +11,7 @@ import fdiff.intact_numpy as np
 from ..errors import InputError, failure
 from .cluster import dask_module
 from .messages import Message
-from .tasks import together
+from .worker_tasks import together
 
 CALL = "fdiff.distributed.partitions"
 FORMS = (

@@ -38,7 +38,7 @@ import scipy.stats
 
 import fdiff
 from fdiff.capture import Capture
-from fdiff.capture.impure import impurity
+from fdiff.capture.impure_functions import impurity
 from fdiff.dispatch import program
 from fdiff.errors import RetraceWarning
 
@@ -558,12 +558,12 @@ def test_pure_modules_name_no_reader():
     """Against the table: no public function of a module said to be pure is seen to read."""
     import importlib
 
-    from fdiff.capture import impure
+    from fdiff.capture import impure_functions
 
     words = {"open", "environ", "getenv", "time", "monotonic", "urandom", "listdir", "scandir"}
     words |= {"stat", "random", "Random", "now", "today", "gethostname", "getcwd", "stdin"}
     found = set()
-    for name in sorted(impure._PURE & set(sys.stdlib_module_names)):
+    for name in sorted(impure_functions._PURE & set(sys.stdlib_module_names)):
         module = importlib.import_module(name)
         for n, value in vars(module).items():
             here = isinstance(value, types.FunctionType) and value.__globals__ is vars(module)
@@ -710,7 +710,7 @@ def test_random_numbers_are_those_of_plain_code(code, name, world):
 
 def test_the_warning_names_the_line_and_what_is_read(world, monkeypatch):
     monkeypatch.setattr(
-        "fdiff.dispatch.trace_once._warned", {}
+        "fdiff.dispatch.call_tracing._warned", {}
     )  # other tests have functions of this code
     world.hold(1)
     f, _ = function("import time", "np.load(f'{D}/a.npy')[0]", world)

@@ -13,7 +13,7 @@ from ..capture.written.repeated_writes import never_repeat
 from ..device_arrays import CPU
 from ..errors import RetraceWarning, warn
 from ..ops.eager_scalar_operators import install
-from ..process.observation import TRANSFORM
+from ..process.observed_spans import TRANSFORM
 from ..process.progress import Stage
 from ..tape import Tape
 from ..trace import Recording, Trace, TracedArray, record
@@ -45,7 +45,7 @@ class CallToTrace(NamedTuple):
     the structure of these. The tapes shall run on `device`; an `eager` trace is for this call, and
     a trace that is wanted `once` is kept for no other, whatever the function reads. With `repeats`,
     later calls may do again what the run writes to the outside. Conditions on `denied` lines are
-    taken as they are around the point (`around_a_point.py`).
+    taken as they are around the point (`memo_derivatives.py`).
     """
 
     body: Function

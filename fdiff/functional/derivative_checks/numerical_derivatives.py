@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import fdiff.intact_numpy as np
 
 from ...foreign_errors import not_foreign
+from .check_settings import broken
 from .checked_functions import FunctionUnderCheck
 from .real_coordinates import dimension, in_double, to_real, unit
-from .settings import broken
 
 Arrays = Sequence[np.ndarray]
 STEP = 1e-100  # of complex steps: nothing cancels, so it may be as small as it likes

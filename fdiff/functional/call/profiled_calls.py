@@ -7,8 +7,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from ...errors import called
-from ...process import observation
-from ...process.observation import CACHE, CALL, DISPATCH, TRACE, Observer
+from ...process import observed_spans
+from ...process.observed_spans import CACHE, CALL, DISPATCH, TRACE, Observer
 from ...trace import tracing
 from ...tree import flatten
 from ...user_lines import Line, is_internal
@@ -22,7 +22,7 @@ DEEPEST = 64  # lines of the user's code that a call is shown with
 
 def observed(call: OperatorCall) -> object:
     """The result of a call, in a span; of a call inside a trace, in a span of this trace."""
-    seen = observation.observer or Observer(())  # the last profile may just have ended
+    seen = observed_spans.observer or Observer(())  # the last profile may just have ended
     inner = tracing()
     leaves = flatten((call.args, call.kwargs))[0] if seen.shapes else ()
     shapes = [list(getattr(leaf, "shape", ())) for leaf in leaves]
@@ -35,13 +35,13 @@ def observed(call: OperatorCall) -> object:
 
 def observed_find(call: OperatorCall) -> object:
     """Find the variant of a call in a span, and mark whether it had to be traced."""
-    around = observation.innermost()
+    around = observed_spans.innermost()
     before = {id(v) for variants in [*call.program.variants.values()] for v in variants}
-    with observation.span("find variant", DISPATCH):
+    with observed_spans.span("find variant", DISPATCH):
         find_variant(call)
     variant = call.variant
     assert variant is not None, "the stage has just found it"
-    observation.mark(f"variant: {'hit' if id(variant) in before else 'miss'}", CACHE)
+    observed_spans.mark(f"variant: {'hit' if id(variant) in before else 'miss'}", CACHE)
     if around is not None:
         around.tape = variant.traced.tape
         around.args["variant"] = "eager" if variant.traced.eager is not None else "traced"

@@ -11,7 +11,7 @@ from ..dispatch.arguments import Function
 from ..dispatch.variant import Traced, Variant
 from ..foreign_errors import not_foreign
 from ..tree import flatten, paths
-from .report import InputFact
+from .explained_facts import InputFact
 
 
 def input_facts(

@@ -6,10 +6,10 @@ import types
 import pytest
 
 import fdiff
-from fdiff import near_names
+from fdiff import name_suggestions
 
 
-@pytest.mark.parametrize("name", near_names._WAYS)
+@pytest.mark.parametrize("name", name_suggestions._WAYS)
 def test_names_of_other_libraries_say_what_to_write(name):
     with pytest.raises(
         AttributeError, match=f"^module 'fdiff' has no attribute '{name}'. "

@@ -22,8 +22,8 @@ from ..trace.session import Session
 from ..transforms.pipeline import JVP, derive
 from ..user_lines import Line, user_line
 from .arguments import native
+from .call_tracing import CallToTrace, trace_once, warn_of_retracing
 from .capture_session import CaptureSession
-from .trace_once import CallToTrace, trace_once, warn_of_retracing
 from .variant import Variant
 
 _MOST = 8  # conditions that are tried one by one

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
-from ...dispatch.forward_nodes import around
-from ...dispatch.tiers.observed_kernels import most_common, owned_bytes, shapes_of
-from ...process import observation
-from ...process.observation import BACKWARD, FORWARD, Span, span
+from ...dispatch.primal_nodes import around
+from ...dispatch.tiers.profiled_kernels import most_common, owned_bytes, shapes_of
+from ...process import observed_spans
+from ...process.observed_spans import BACKWARD, FORWARD, Span, span
 from ...user_lines import user_line
 from ..backward_passes.nodes import GraphNode
 
@@ -21,7 +21,7 @@ def observed_operation(
     kwargs: dict[str, object],
 ) -> object:
     """``what(*args, **kwargs)`` by NumPy, in a span of its own."""
-    seen = observation.observer
+    seen = observed_spans.observer
     if seen is None:  # the last profile has just ended
         return what(*args, **kwargs)
     category = BACKWARD if around().backward else FORWARD  # in a rule of the user's
@@ -35,14 +35,14 @@ def observed_operation(
 
 def observed_pass(nodes: Sequence[GraphNode]) -> AbstractContextManager[Span | None]:
     """A span for a backward pass by one tape, with the nodes that it pulls back through."""
-    if observation.observer is None:
+    if observed_spans.observer is None:
         return span("", BACKWARD)
     return span("backward", BACKWARD, nodes=most_common(node.name() for node in nodes))
 
 
 def observed_node(node: GraphNode) -> AbstractContextManager[Span | None]:
     """A span for one node of a backward pass."""
-    seen = observation.observer
+    seen = observed_spans.observer
     if seen is None:
         return span("", BACKWARD)
     event = seen.begin(node.name(), BACKWARD)

@@ -17,9 +17,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..process.collector import collector_paused
 from ..process.forking import no_fork
-from ..process.room import check_room
+from ..process.garbage_collection import collector_paused
+from ..process.memory_reserve import check_room
 
 if TYPE_CHECKING:
     from . import machine_code as machine_code  # noqa: PLC0414 - for importers

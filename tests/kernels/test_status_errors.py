@@ -4,7 +4,7 @@ import pytest
 from numpy.linalg import LinAlgError
 
 from fdiff.errors import ConvergenceError
-from fdiff.kernels.runtime import status
+from fdiff.kernels.runtime import status_errors
 
 ERRORS = {
     "OUT_OF_BOUNDS": (IndexError, "index is out of bounds"),
@@ -17,7 +17,7 @@ ANSWERED_BY_CALLERS = {"OUT_OF_RANGE", "STOPPED"}  # by another kernel, by an ex
 
 
 def codes():
-    return {name: n for name, n in vars(status).items() if name.isupper() and type(n) is int}
+    return {name: n for name, n in vars(status_errors).items() if name.isupper() and type(n) is int}
 
 
 def test_every_code_is_listed_here():
@@ -28,17 +28,19 @@ def test_every_code_is_listed_here():
 @pytest.mark.parametrize("name", ERRORS)
 def test_a_code_is_the_error_that_numpy_and_scipy_raise(name):
     kind, words = ERRORS[name]
-    error = status.error_of(codes()[name])
+    error = status_errors.error_of(codes()[name])
     assert type(error) is kind
     assert words in str(error)
 
 
 def test_codes_that_count_tell_the_number():
-    assert "at diagonal 7" in str(status.error_of(status.ZERO_AT + 7))
-    assert "1,000" in str(status.error_of(status.NOT_CONVERGED - 1000)).replace("1000", "1,000")
+    assert "at diagonal 7" in str(status_errors.error_of(status_errors.ZERO_AT + 7))
+    assert "1,000" in str(status_errors.error_of(status_errors.NOT_CONVERGED - 1000)).replace(
+        "1000", "1,000"
+    )
 
 
 @pytest.mark.parametrize("code", [*map(codes().get, sorted(ANSWERED_BY_CALLERS)), 0, 4, 6, 15, -2])
 def test_a_code_that_is_no_error_is_not_taken_for_one(code):
     with pytest.raises(AssertionError, match=f"status {code}"):
-        status.error_of(code)
+        status_errors.error_of(code)

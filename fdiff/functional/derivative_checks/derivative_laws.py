@@ -9,9 +9,9 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from ...errors import FdiffError
+from .check_settings import CheckSettings, broken
 from .checked_functions import FunctionUnderCheck
 from .real_coordinates import from_real, only, to_real, zeros
-from .settings import CheckSettings, broken
 
 Arrays = Sequence[np.ndarray]
 ROUNDING = 1e-12  # between two tiers of fdiff, relative to the largest entry

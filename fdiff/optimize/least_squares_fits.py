@@ -14,11 +14,11 @@ from ..functional.operators.programs import jit
 from ..functional.options import check_callable
 from ..process.progress import Stage
 from ..tracebacks import public
-from .evaluations import Evaluation, SparseEvaluation, compile_or_call, sparse_jacobian
-from .fits import Fit
-from .functions import Function, divided, raveled, with_arguments
-from .iterations import iterations_shown
-from .limits import deviations, vector
+from .bounds_checks import deviations, vector
+from .counted_functions import Evaluation, SparseEvaluation, compile_or_call, sparse_jacobian
+from .fit_results import Fit
+from .function_wrappers import Function, divided, raveled, with_arguments
+from .solver_progress import iterations_shown
 
 SMALL = 1000  # entries up to which it is dense in any case
 

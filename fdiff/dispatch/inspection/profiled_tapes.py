@@ -9,17 +9,17 @@ import fdiff.intact_numpy as np
 
 from ... import kernels
 from ...interpret import Interpreter
-from ...process import observation
-from ...process.observation import BACKWARD, DERIVATIVE, DISPATCH, FORWARD
+from ...process import observed_spans
+from ...process.observed_spans import BACKWARD, DERIVATIVE, DISPATCH, FORWARD
 from ...tape import Tape
-from ..forward_nodes import around, forward_nodes
-from ..tiers.observed_kernels import owned_bytes, shapes_of
+from ..primal_nodes import around, forward_nodes
+from ..tiers.profiled_kernels import owned_bytes, shapes_of
 from .inspector import Inspector, NodeRun
 
 
 def interpreted(tape: Tape, plan: Interpreter, arrays: Sequence[np.ndarray]) -> list[object]:
     """The outputs of a tape that NumPy runs; in a profile, with a span for each node."""
-    seen = observation.observer
+    seen = observed_spans.observer
     if seen is None:
         return plan(*arrays)
     of = around()

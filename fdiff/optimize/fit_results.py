@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
-from ..attributes import cached_property
 from ..errors import InputError, RankWarning, failure, shown, warn
 from ..functional.operators.jacobians import jacobian
+from ..lazy_attributes import cached_property
 from .covariance import NormalInverse
-from .functions import raveled, with_arguments
+from .function_wrappers import raveled, with_arguments
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult

@@ -12,7 +12,7 @@ from ...dispatch.inspection.inspector import Inspector, NodeRun, Values
 from ...dispatch.plans import Inspection
 from ...errors import FAULTS, FdiffError
 from ...foreign_errors import not_foreign
-from ...process.room import budget
+from ...process.memory_reserve import budget
 from ...tape import Tape
 from ...trace.derived_lines import TripLine, derived_lines, in_trips, written_line
 from ...tracebacks import explain

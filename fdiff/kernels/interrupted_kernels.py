@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 
 from ..process import interruptible
 from ..process.forking import at_fork
-from .runtime.status import STOPPED
+from .runtime.status_errors import STOPPED
 
 BRIEF = -1  # the word of calls that nobody can end: they end by themselves where they become long
 _WHILE = 1e-3  # seconds, until a call looks again whether what it shares the word with has ended

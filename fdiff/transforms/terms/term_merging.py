@@ -13,7 +13,7 @@ from ...arraytype import broadcast
 from ...ops.shapes.view_ops import unslice
 from ...ops.terms import LinearTerm, Rows, ones_like
 from ...trace import Array, TracedArray, apply
-from .maps import Maps
+from .affine_maps import Maps
 
 MANY = 32  # terms beyond which terms of one entry along an axis are left alone: they are cut
 SMALL = 8  # the length up to which an axis is untied

@@ -16,9 +16,9 @@ from ..functional.operators.jacobians import jacobian
 from ..functional.operators.programs import jit
 from ..functional.options import check_callable
 from ..tracebacks import public
-from .fits import Fit
-from .functions import Function, packed
-from .limits import deviations, vector
+from .bounds_checks import deviations, vector
+from .fit_results import Fit
+from .function_wrappers import Function, packed
 
 
 @public

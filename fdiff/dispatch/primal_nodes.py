@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..process import observation
-from ..process.observation import BACKWARD, DERIVATIVE, FORWARD, Span
+from ..process import observed_spans
+from ..process.observed_spans import BACKWARD, DERIVATIVE, FORWARD, Span
 from ..tape import Tape
 from ..transforms.simplify import simplify
 
@@ -23,7 +23,7 @@ class Around(NamedTuple):
 
 def around(span: Span | None = None) -> Around:
     """The function or backward pass around a span; by default, around this thread's open span."""
-    span = span or observation.innermost()
+    span = span or observed_spans.innermost()
     while span is not None and span.tape is None:
         if span.category == BACKWARD:
             return Around(None, backward=True)

@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 from ...ops.shapes.gather_scatter import scatter_add
 from ...ops.terms import Entries
 from ...trace import Array, TracedArray, apply
-from .stores import as_computed, stored_pieces
+from .slot_stores import as_computed, stored_pieces
 
 INT32 = 2**31  # sizes from here on need wider indices
 

@@ -17,11 +17,11 @@ import fdiff.intact_numpy as np
 
 from ... import kernels
 from ...bounded_cache import WeakKeys
-from ...process import observation
-from ...process.observation import KERNEL, PROFILER, Observer, Span, span
+from ...process import observed_spans
+from ...process.observed_spans import KERNEL, PROFILER, Observer, Span, span
 from ...tape import Tape
 from ...user_lines import with_line
-from ..forward_nodes import Around, around, phase_of
+from ..primal_nodes import Around, around, phase_of
 
 if TYPE_CHECKING:
     from ...kernels import BytecodeExecutable, ClockedKernel, Executable
@@ -57,7 +57,7 @@ def most_common(names: Iterable[str]) -> str:
 
 def observed_bytecode(tape: Tape, call: str, run: BytecodeExecutable, arrays: Arrays) -> Arrays:
     """The outputs of a tape that the bytecode interpreter runs; in a profile, in one span."""
-    seen = observation.observer
+    seen = observed_spans.observer
     if seen is None:
         return run(arrays)
     with _span(seen, f"bytecode of {call or 'a tape'}", tape, arrays) as run_span:
@@ -89,7 +89,7 @@ def _contents(tape: Tape, of: Around) -> dict[str, object]:
 
 def observed_kernel(tape: Tape, call: str, run: Executable, arrays: Arrays) -> Arrays:
     """The outputs of a kernel; in a profile, with a span for it and for each of its loop nests."""
-    seen = observation.observer
+    seen = observed_spans.observer
     if seen is None:
         return run(*arrays)
     clocked = _clocked(tape, run, arrays)

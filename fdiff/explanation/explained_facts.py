@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..arraytype import ArrayType
-from ..attributes import cached_property
+from ..lazy_attributes import cached_property
 from ..tape import Tape
 from ..transforms.linearity import Dependence
 

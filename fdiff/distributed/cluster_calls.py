@@ -13,7 +13,7 @@ from ..process.progress import Stage
 from .cluster import FAILED, Future, gathered, new_token
 from .messages import Message
 from .partitionings import Partitions
-from .tasks import EVENTS, CallJob, Span, evaluated, merged, opened
+from .worker_tasks import EVENTS, CallJob, Span, evaluated, merged, opened
 
 FAN_IN = 16  # partial sums that one task adds, fewer where they are large
 ROOM = 64 << 20  # bytes of partial sums in one adding task
