@@ -16,8 +16,8 @@ from ..ops.along_axes.ordering import behind
 from ..primitive import ZERO
 from ..tape import Tape, prune
 from ..trace import apply_many, derived_lines
-from .apply_rules import Bar
 from .batch import batch
+from .cotangent_masks import Bar
 from .custom_calls import CALL, CallRule, Traced, closed, opened
 from .derivative_tapes import choose
 from .forward import jvp

@@ -1,9 +1,8 @@
-"""Masks of cotangents: which of them matter, and which are known to leave nothing out.
+"""Masks of cotangents: the entries whose cotangent counts, where slopes may be infinite.
 
-What a selection leaves out of an array, or a store overwrites, has a cotangent of zero. Where that
-meets an infinite slope on its way back, 0 times infinity would be NaN, so that the cotangent
-carries a mask, as one that comes out of a `where` does (`apply_rules.Bar`). Most programs need
-none: what they leave entries out of is an input, or is read whole by several selections.
+A `where` leaves entries out: their cotangent is zero, and their slope may be infinite or NaN. Zero
+times infinity would be NaN, so that the cotangent carries a mask of the entries that were chosen.
+Each rule hands the mask on to its arguments. Which masks can be left out: `needless_masks.py`.
 
 Our own: docs/decisions/where-protects-branches.md.
 """
@@ -11,148 +10,124 @@ Our own: docs/decisions/where-protects-branches.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL
-from ..ops.along_axes.reductions import any_
-from ..ops.entrywise.elementwise import (
-    convert,
-    divide,
-    logical_and,
-    logical_or,
-    multiply,
-    not_equal,
-    where,
-)
-from ..primitive import Primitive
-from ..tape import CONSTANT, ITEM, Builder, Node
-
-LARGEST = 1 << 16  # entries of a mask that becomes a constant of the program
-DEEP = 32  # nodes between a mask and others that were computed, beyond which it is not looked at
+from ..kernel_rule import Kind
+from ..ops.entrywise.elementwise import where
+from ..primitive import ZERO, Primitive
+from ..tape import Node
+from ..trace import Array, TracedArray
 
 
-class Fragility:
-    """Which nodes of a program have cotangents that meet slopes that may be infinite or NaN.
+class Bar(NamedTuple):
+    """A cotangent; where `mask` is given it is zero outside, and known to be.
 
-    Those are the slopes between a node and the inputs that are `wanted`. They are looked at as far
-    as that is asked.
+    A cotangent that comes out of a `where` carries the mask of its branch, so that a slope that
+    is infinite or NaN where the branch was not taken is never multiplied in.
     """
 
-    def __init__(self, nodes: Sequence[Node], wanted: Sequence[int]) -> None:
-        self.nodes = nodes
-        self.wanted = wanted
-        self.beyond = False  # whether the cotangents of inputs may meet such slopes
-        self._fragile: list[bool] = []
-
-    def of_any(self, ids: Sequence[int]) -> bool:
-        """Whether one of these nodes has such a cotangent."""
-        fragile, last = self._fragile, max(ids, default=-1)
-        if last >= len(fragile):
-            if not self.beyond and not any(self.wanted[i] and self.nodes[i].args for i in ids):
-                return False  # inputs and constants
-            for i in range(len(fragile), last + 1):
-                fragile.append(self._is_fragile(i, self.nodes[i]))
-        return any(fragile[i] for i in ids)
-
-    def _is_fragile(self, i: int, node: Node) -> bool:
-        moving = [a for a in node[1] if self.wanted[a]] if self.wanted[i] else []
-        if not moving:
-            return self.beyond and bool(self.wanted[i])
-        if any(self._fragile[a] for a in moving):
-            return True
-        return not _has_finite_slopes(self.nodes, node, moving)
+    value: Array
+    mask: Array | None = None
 
 
-def _has_finite_slopes(nodes: Sequence[Node], node: Node, moving: Sequence[int]) -> bool:
-    """Whether the slopes of a node are finite at all arguments, infinite ones too."""
-    primitive, args, _, _ = node
-    if primitive.spreads_no_nan or primitive is ITEM:
-        return True
-    if primitive in (multiply, divide) and len(moving) == 1:
-        k = args.index(moving[0])
-        factor = _constant_below(nodes, args[1 - k])
-        if factor is not None and (primitive is multiply or k == 0):
-            return bool(np.isfinite(factor).all() and (primitive is multiply or factor.all()))
-    return False
+def mask_of_seeds(primitive: Primitive, seeds: Sequence[object]) -> Array | None:
+    """The mask of a cotangent; for the cotangents of several outputs, what any of them keeps.
 
-
-def _constant_below(nodes: Sequence[Node], i: int) -> np.ndarray | None:
-    """The constant that a node moves the entries of; None where it is none."""
-    while nodes[i].primitive.structure.moves and len(nodes[i].args) == 1:
-        (i,) = nodes[i].args
-    return nodes[i].value if nodes[i].primitive is CONSTANT else None
-
-
-class CertainEntries:
-    """Entries of masks that are true whatever the values are: a bound from below.
-
-    Masks are made of others by operations that keep an order: where an operand has more entries
-    that are true, so has the result. Those that depend on values count as false everywhere.
+    That is told entry by entry for elementwise ops; for others it is whether there is an entry.
     """
-
-    def __init__(self, builder: Builder) -> None:
-        self.builder = builder
-        self.bounds: dict[int, Bound | None] = {}
-
-    def fill(self, mask: int) -> bool:
-        """Whether a mask is known to leave nothing out."""
-        bound = self._bound(mask, DEEP)
-        return bound is not None and bool(bound.value.all())
-
-    def settled(self, mask: int) -> int:
-        """A mask that does not depend on values as a constant, which no kernel computes anew."""
-        bound = self._bound(mask, DEEP)
-        if bound is None or not bound.exact or bound.value.size > LARGEST:
-            return mask
-        constant = self.builder.constant(np.array(bound.value))
-        self.bounds[constant] = bound
-        return constant
-
-    def _bound(self, i: int, deep: int) -> Bound | None:
-        if i in self.bounds:
-            return self.bounds[i]
-        node = self.builder.nodes[i]
-        if node.value is not None:
-            return Bound(node.value, exact=True)
-        bound = None
-        out_type, *further = node.types
-        if further:  # a loop: no array
-            return None
-        if node.args and deep:
-            bound = self._of_operands(node, [self._bound(a, deep - 1) for a in node.args])
-        truth = out_type.dtype == BOOL
-        if bound is None and truth:
-            bound = Bound(np.broadcast_to(np.False_, out_type.shape), exact=False)
-        if bound is None or truth:
-            self.bounds[i] = bound
-        return bound
-
-    def _of_operands(self, node: Node, bounds: Sequence[Bound | None]) -> Bound | None:
-        operands = [bound for bound in bounds if bound is not None]
-        if len(operands) < len(bounds):
-            return None
-        values = [bound.value for bound in operands]
-        if all(bound.exact for bound in operands) or _keeps_order(node.primitive):
-            exact = all(bound.exact for bound in operands)
-            return Bound(
-                np.asarray(node.primitive.rules.evaluate(*values, **dict(node.params))), exact
-            )
-        if node.primitive is where:
-            chosen, a, b = values
-            return Bound(np.where(chosen, a, np.minimum(a, b)), exact=False)
-        if node.primitive is not_equal and operands[1].exact and not values[1].any():
-            return Bound(values[0] > values[1], exact=False)
+    masks = [bar.mask for bar in seeds if isinstance(bar, Bar)]
+    if len(seeds) == 1 or any(mask is None for mask in masks):
+        return masks[0] if len(seeds) == 1 and masks else None
+    by_operand = (
+        primitive.structure.structural
+        or primitive.structure.masks is not None
+        or primitive.family == "reduction"
+    )
+    if by_operand:  # of one output
         return None
+    whole = primitive.family == "elementwise"
+    kept: Any = masks if whole else [np.any(mask) for mask in masks]
+    return reduce(np.logical_or, kept)
 
 
-class Bound(NamedTuple):
-    """A bound of a node from below, and whether it is the node's value."""
+def inside(mask: Array | None, value: Any) -> Any:
+    """`value` where `mask` is true, and zero elsewhere."""
+    if mask is None or value is ZERO:
+        return value
+    return np.where(mask, value, np.zeros((), value.dtype))
 
-    value: np.ndarray
-    exact: bool
+
+def branch_mask(k: int, chosen: Array, mask: Array | None, shape: tuple[int, ...]) -> Array:
+    """The mask of the cotangent of argument `k` of a `where`: the entries that it chose there."""
+    taken = chosen if k == 1 else np.logical_not(chosen)
+    kept: Array = taken if mask is None else np.logical_and(mask, taken)
+    return np.broadcast_to(kept, shape)
 
 
-def _keeps_order(primitive: Primitive) -> bool:
-    return primitive.structure.structural or primitive in (logical_or, logical_and, any_, convert)
+def narrow_mask(mask: Array, shape: tuple[int, ...]) -> Array:
+    """The mask of what was broadcast from `shape`: true where it is for any of the copies."""
+    if mask.shape == shape:
+        return mask
+    lead = mask.ndim - len(shape)
+    axes = (
+        *range(lead),
+        *(lead + i for i, n in enumerate(shape) if n == 1 and mask.shape[lead + i] != 1),
+    )
+    return np.reshape(np.any(mask, axis=axes), shape)
+
+
+# Their transposes add entries up, which have to be numbers; transposes of others move truth values.
+_ADD_UP = (Kind.GATHER, Kind.CUMSUM)
+
+
+def entries_taken(
+    node: Node, bar: np.ndarray, args: Sequence[Array], outs: Sequence[Array]
+) -> list[Array | None]:
+    """Masks of the entries of each argument whose cotangent is not zero; None where all are."""
+    assert node.primitive.rules.vjp is not None
+    pulled = node.primitive.rules.vjp([bar], args, outs, **dict(node.params))
+    cotangents: list[Any] = [p() if callable(p) else p for p in pulled]
+    return [None if p is ZERO else p if p.dtype == BOOL else p != 0 for p in cotangents]
+
+
+def entries_read(
+    node: Node, mask: Array, args: Sequence[Array], outs: Sequence[TracedArray]
+) -> list[Array | None]:
+    """For each argument the entries that the entries `mask` of the output are computed from.
+
+    Of traced arrays; where the op is elementwise, of any arrays.
+    """
+    if node.primitive is where:
+        taken = np.logical_and(mask, args[0])
+        passed = np.logical_and(mask, np.logical_not(args[0]))
+        return [narrow_mask(m, a.shape) for m, a in zip((mask, taken, passed), args, strict=True)]
+    if node.primitive.family == "elementwise":
+        return [narrow_mask(mask, a.shape) for a in args]
+    return masks_of_arguments(node, mask, args, outs)
+
+
+def masks_of_arguments(
+    node: Node, mask: Array, args: Sequence[Array], outs: Sequence[Array]
+) -> list[Array | None]:
+    """A mask of the output pulled back: true for each entry that a true one depends on.
+
+    Exact for ops that move or add entries, reductions and products; for any other op all entries
+    or none take part.
+    """
+    params = dict(node.params)
+    if node.primitive.structure.structural:
+        weight: object = mask
+        if node.primitive.kind in _ADD_UP:
+            weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
+        return entries_taken(node, np.broadcast_to(weight, outs[0].shape), args, outs)
+    if node.primitive.structure.masks is not None:
+        return [*node.primitive.structure.masks(mask, args, **params)]
+    if node.primitive.family == "reduction" and "axes" in params:
+        kept = np.expand_dims(mask, params["axes"])
+        return [np.broadcast_to(kept, a.shape) for a in args]
+    some = np.any(mask)
+    return [np.broadcast_to(some, a.shape) for a in args]

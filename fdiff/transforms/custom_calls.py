@@ -24,7 +24,7 @@ from ..primitive import ZERO, Primitive
 from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace import TracedArray, apply_many, current, splice
 from .activity import reached
-from .apply_rules import Bar
+from .cotangent_masks import Bar
 from .late_steps import late_step, report
 from .simplify import Simplifier
 

@@ -18,7 +18,7 @@ from ..trace import Array, Trace, TracedArray
 from ..trace.function_to_tape import splice_all
 from ..user_lines import Line
 from .activity import reached
-from .apply_rules import entries_read, entries_taken, masks_of_arguments, narrow_mask
+from .cotangent_masks import entries_read, entries_taken, masks_of_arguments, narrow_mask
 
 Values = dict[int, TracedArray]
 Mask = Array | Literal[True]

@@ -19,10 +19,11 @@ from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
 from ..trace import TracedArray, derived_lines
 from ..user_lines import Line
 from .activity import reached
-from .apply_rules import Bar, pull
-from .cotangent_masks import CertainEntries, Fragility
+from .apply_rules import pull
+from .cotangent_masks import Bar
 from .custom_calls import closed, opened
 from .late_steps import step_where
+from .needless_masks import CertainEntries, Fragility
 from .rule_templates import Seeds, Targets, pull_operands, pulls
 from .simplify import SimplifyingTrace
 
@@ -179,7 +180,7 @@ class CotangentSums:
     """Cotangents as ids of nodes in a trace, added up while they are pulled backwards.
 
     `bars` holds them by what they belong to. One that has a mask is zero outside of it
-    (`apply_rules.Bar`).
+    (`cotangent_masks.Bar`).
     """
 
     def __init__(self, trace: SimplifyingTrace) -> None:

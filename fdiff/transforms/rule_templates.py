@@ -23,7 +23,8 @@ from ..trace import Trace, TracedArray
 from ..trace.operation_cache import MOST, SMALL, Op, constants_among
 from ..trace.template import Template
 from ..user_lines import Line
-from .apply_rules import Bar, pull, push, widen
+from .apply_rules import pull, push, widen
+from .cotangent_masks import Bar
 from .resized_templates import Sizes, resizable, resized
 from .simplify import Simplifier, SimplifyingTrace, simplify, spliceable
 

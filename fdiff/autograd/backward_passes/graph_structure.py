@@ -88,7 +88,7 @@ def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> GraphStru
 class FragileNodes:
     """The nodes of a graph whose cotangents meet slopes that may be infinite or NaN.
 
-    They are determined at the first request (`transforms/cotangent_masks.py`).
+    They are determined at the first request (`transforms/needless_masks.py`).
     """
 
     def __init__(self, nodes: Collection[GraphNode]) -> None:

@@ -18,7 +18,7 @@ from ...errors import UnsupportedError, failure
 from ...tape import Tape
 from ...trace.operation_cache import MOST
 from ...transforms.activity import reached
-from ...transforms.cotangent_masks import Fragility
+from ...transforms.needless_masks import Fragility
 from ...transforms.resized_templates import Sizes, resizable_tape, resized_tape, with_numbers
 from ...transforms.rule_templates import Seeds
 from ...tree import Spec
@@ -80,7 +80,7 @@ class Recipe:
     recipe serves further calls, `ruled` that the user's rules are on the tape, `through_view` that
     the call stores into a part of an array, which torch pulls back once. `selects` and `fragile`
     say that the call leaves entries out, and that its slopes may be infinite or NaN
-    (`cotangent_masks.py`). `passes` are generated backward passes that begin here
+    (`needless_masks.py`). `passes` are generated backward passes that begin here
     (`generated_backward.py`), with the output that they begin at.
     """
 

@@ -22,7 +22,7 @@ from ...interpret import evaluate
 from ...ops.entrywise.elementwise import where
 from ...tape import CONSTANT, INPUT, ITEM, Node, Tape
 from ...trace import Trace, TracedArray
-from ...transforms.apply_rules import entries_read, masks_of_arguments
+from ...transforms.cotangent_masks import entries_read, masks_of_arguments
 from .body_runs import IsBad
 from .inspector import Inspector
 

@@ -1,7 +1,7 @@
 """Products of matrices of which one operand is masked by axes that it does not have itself.
 
-The cotangent of a batch carries a mask (`transforms/apply_rules.py`). Rules mask the weights with
-it, lest an infinite weight of a unit that is off make a NaN: a copy of the weights for each row of
+The cotangent of a batch carries a mask (`transforms/cotangent_masks.py`). Rules mask the weights
+with it, lest an infinite weight of a unit that is off make a NaN: a copy of the weights for each row of
 the batch. Here the mask goes to the other operand, which has its axes, and the weights stay as they
 are. Terms behind the mask are then zero, or NaN where a weight is not finite; the routine leaves
 those terms out where a sum is not finite. It knows them by the sign: the masked operand is -0.0

@@ -1,6 +1,6 @@
 """Marks at points without a derivative, for functions that are composed of other ops.
 
-A primitive states its own kinks (`Primitive.kink`). The kinks of a composed function such as `numpy.clip` or
+A primitive states its own kinks (`Rules.kink`). The kinks of a composed function such as `numpy.clip` or
 `numpy.linalg.norm` are not the kinks of the ops it is made of. While kinks are searched for (docs/kinks.md), such a
 function marks its result; otherwise the mark costs the test of one attribute.
 """

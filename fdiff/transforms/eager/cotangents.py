@@ -11,7 +11,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...trace.eager.eager_trace import EagerTrace
-from ..cotangent_masks import Fragility
+from ..needless_masks import Fragility
 from .eager_rules import Slices
 
 

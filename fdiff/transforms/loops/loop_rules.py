@@ -22,8 +22,8 @@ from ...tape import Tape
 from ...trace import TracedArray, apply, apply_many, splice
 from ...trace.derived_lines import kept_by_value
 from ..activity import depends
-from ..apply_rules import Bar
 from ..batch import batch
+from ..cotangent_masks import Bar
 from ..forward import jvp
 from ..reverse import masked_vjp
 from ..simplify import SimplifyingTrace

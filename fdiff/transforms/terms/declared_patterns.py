@@ -21,8 +21,8 @@ from ...ops.control.while_loop import WHILE
 from ...primitive import ZERO
 from ...tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ...trace import Trace, apply_many
-from ..apply_rules import Bar
 from ..checkpoint_rules import CheckpointRule
+from ..cotangent_masks import Bar
 from ..custom_calls import CALL, Traced, checkpoints_inlined
 from ..loops.loop_pruning import prune_loops
 from ..pipeline import COTANGENTS, TANGENTS, derive
