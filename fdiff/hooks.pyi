@@ -11,7 +11,7 @@ from .distributed.sums import SumOver
 from .functional.call.prepared import Origin
 from .functional.derivative_checks.checked_functions import FunctionUnderCheck
 from .functional.rules.custom_derivatives import CustomFunction
-from .ops.entry_points import EntryPoint
+from .ops.scipy_entry_points import EntryPoint
 from .tape import Tape
 from .trace.recorder import Recorder, UserCalls
 from .trace.traced_array import TracedArray

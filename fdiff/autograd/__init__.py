@@ -12,8 +12,8 @@ from .arrays.recorded_array import RecordedArray, tensor
 from .arrays.torch_spellings import missing_function
 from .backward_passes.engine import backward, grad
 from .backward_passes.engine_settings import enforce_grad_layout_policy, set_multithreading_enabled
-from .calls import library_calls as library_calls  # enters what functions of SciPy ask
 from .calls import operator_calls as operator_calls  # enters what operators ask
+from .calls import scipy_calls as scipy_calls  # enters what functions of SciPy ask
 from .function import Function
 from .functions import checkpointing as checkpointing  # enters what `checkpoint` asks
 from .functions import (

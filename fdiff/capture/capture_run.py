@@ -27,7 +27,6 @@ from .dependency_nodes import (
 )
 from .function_copies import FunctionCopies
 from .impure_functions import Impurities
-from .library_methods import LibraryMethods
 from .non_numeric_data import Content, data_key, refuse_lazy
 from .proxies.class_proxies import Super, can_be_proxied, exception_node
 from .proxies.container_proxies import DictProxy, wrap_data
@@ -35,6 +34,7 @@ from .proxies.module_proxies import GlobalsProxy
 from .proxies.proxy_rules import BY_TYPE, rule_by_question
 from .proxies.user_objects import UserObjects
 from .proxy_context import Answers, CachedProperty, Copy, Pair, Where, itself, label, opaque, plain
+from .replaced_methods import LibraryMethods
 from .revalidation import Dependency
 from .symbolic_numbers import SymbolicNumber, plain_number
 from .value_kinds import (
@@ -45,8 +45,8 @@ from .value_kinds import (
     traced_within,
     unchanging_class,
 )
-from .written.kept_state import KeptState
 from .written.repeated_writes import RepeatedWrites
+from .written.state_rollback import KeptState
 from .written.traced_value_release import NoValueError, is_instance
 from .written.write_targets import RecordedTape, WritePlace, WriteTarget
 from .written.writes import ContainerCopy, Places

@@ -10,7 +10,7 @@ from typing import Protocol, cast
 from .dependency_nodes import Identical, MappingItems
 from .non_numeric_data import Content
 from .revalidation import Dependency
-from .written.kept_state import KeptState
+from .written.state_rollback import KeptState
 from .written.write_targets import WritePlace, WriteTarget
 
 BUDGET = 256  # leaves of a container that are compared at each call; beyond, `f` is traced again

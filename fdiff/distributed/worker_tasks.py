@@ -25,7 +25,7 @@ from ..errors import UNNAMED, FdiffError, InputError, WorkerError, failure, mess
 from ..foreign_errors import contextmanager
 from ..functional.call.kink_policy import kinks, policy
 from ..functional.call.prepared import Prepared
-from ..functional.operators.programs import jit
+from ..functional.operators.jit_programs import jit
 from ..tracebacks import explain, name_of, takes
 from ..user_lines import line_in, show_line
 from .cluster import dask_module

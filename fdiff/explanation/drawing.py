@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..dispatch.arguments import Function
 from ..errors import called
 from ..functional.call.prepared import example_arguments
-from ..functional.operators.programs import traced_call
+from ..functional.operators.jit_programs import traced_call
 from ..functional.options import check_callable
 from ..pictures import Picture
 from ..tracebacks import public

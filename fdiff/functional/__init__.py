@@ -11,8 +11,8 @@ from ..hooks import hooks
 from ..process.forking import imported, late
 from .call.kink_policy import kinks
 from .operators.gradients import grad, value_and_grad
+from .operators.jit_programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
 from .operators.products import jvp, vjp
-from .operators.programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
 
 if TYPE_CHECKING:
     from .operators.hessians import hessian, hvp, vhp

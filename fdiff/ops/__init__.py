@@ -11,12 +11,11 @@ from .along_axes import (
     cumulative,
     data_dependent_shapes,
     higher_order_functions,
-    ordering,
     reductions,
     sorting,
     statistics,
 )
-from .control import loop, switch, while_loop
+from .control import barrier, loop, switch, while_loop
 from .entrywise import (
     accurate_partials,
     cmath_functions,
@@ -50,6 +49,7 @@ from .shapes import (
 __all__ = [
     "accurate_partials",
     "array_attributes",
+    "barrier",
     "cmath_functions",
     "composite_functions",
     "contraction",
@@ -74,7 +74,6 @@ __all__ = [
     "math_functions",
     "numba_ufuncs",
     "operators",
-    "ordering",
     "python_builtins",
     "quotients_of_sums",
     "ranges",

@@ -72,7 +72,7 @@ def patch_method(kind: type, name: str, handler: Callable[..., object]) -> None:
             return handler(self, *arguments, **named)
         return original(self, *args, **keywords)
 
-    replaces(method)(method)  # for recorded arrays: see `entry_points.py`
+    replaces(method)(method)  # for recorded arrays: see `scipy_entry_points.py`
     setattr(kind, name, method)
 
 

@@ -13,7 +13,7 @@ import fdiff.intact_scipy as scipy
 from ..errors import InputError, called, failure, shown
 from ..foreign_errors import not_foreign
 from ..functional.operators.jacobians import jacobian
-from ..functional.operators.programs import jit
+from ..functional.operators.jit_programs import jit
 from ..functional.options import check_callable
 from ..tracebacks import public
 from .bounds_checks import deviations, vector

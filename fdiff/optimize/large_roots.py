@@ -11,7 +11,7 @@ import fdiff.intact_scipy as scipy
 from ..errors import InputError, called, failure
 from ..foreign_errors import not_foreign
 from ..functional.operators.jacobians import jacobian
-from ..functional.operators.programs import jit
+from ..functional.operators.jit_programs import jit
 from ..functional.options import check_callable
 from ..process.forking import imported
 from ..process.progress import Stage

@@ -10,7 +10,7 @@ import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, called, choice, failure
 from ..functional.operators.jacobians import jacobian
-from ..functional.operators.programs import jit
+from ..functional.operators.jit_programs import jit
 from ..functional.options import check_callable
 from ..process.progress import Stage
 from ..tracebacks import public

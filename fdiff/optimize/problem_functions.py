@@ -12,7 +12,7 @@ from ..errors import InputError, called, failure
 from ..functional.operators.gradients import value_and_grad
 from ..functional.operators.hessians import hessian
 from ..functional.operators.jacobians import jacobian
-from ..functional.operators.programs import jit
+from ..functional.operators.jit_programs import jit
 from ..functional.options import check_callable
 from ..process.interrupt_safe_locks import TurnLock
 from ..process.progress import Stage

@@ -11,7 +11,7 @@ import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, choice, failure, shown
 from ..functional.operators.hessians import hessian, hvp
-from ..functional.operators.programs import make_tape
+from ..functional.operators.jit_programs import make_tape
 from ..transforms.linearity import Degree, Dependence
 from .counted_functions import SolveReport, SparseEvaluation, compile_or_call
 from .function_wrappers import weighted_sum

@@ -30,7 +30,7 @@ from .interrupt_safe_locks import TurnLock
 from .threads import Flag, Thread
 
 if TYPE_CHECKING:
-    from .loop_trips import CodePlace, Trips
+    from .loop_progress import CodePlace, Trips
     from .progress_display import Display, Report
 
 SECONDS = 2.0  # work that takes no longer shows nothing
@@ -42,8 +42,8 @@ SETTLED = 1.0  # seconds after which the machine's speed is known
 MOST_SLOWED = 20.0  # times that other programs may make the work take
 PATIENCE = 2.0  # seconds that a fork waits for the thread to end
 # What is needed where progress is shown.
-place_of = late("loop_trips", __package__, "place_of")
-trips_of = late("loop_trips", __package__, "trips_of")
+place_of = late("loop_progress", __package__, "place_of")
+trips_of = late("loop_progress", __package__, "trips_of")
 find_display = late("progress_display", __package__, "find_display")
 report_of = late("progress_display", __package__, "Report")
 

@@ -23,8 +23,8 @@ from ..foreign_errors import hiding, not_foreign
 from ..hooks import hooks
 from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from ..user_lines import is_internal, scipy_call
-from .asked_values import Number, asked
 from .branching.memo_branches import is_denied, other_text
+from .concrete_values import Number, asked
 from .handler_arguments import call_with_out, positioned, resolve, resolved, stored
 from .recorder import Handle, Recorder
 from .trace_stack import asks, current, stack, unsupported

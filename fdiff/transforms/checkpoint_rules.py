@@ -1,6 +1,6 @@
 """The rule of a call that keeps nothing for a reverse sweep, and is computed again there.
 
-Its pullback reads the arguments of the call behind a barrier (`ops/along_axes/ordering.py`), which
+Its pullback reads the arguments of the call behind a barrier (`ops/control/barrier.py`), which
 waits for the cotangents. So the second computation is not merged with the first, and comes when it
 is needed. A derivative of such a call is such a call again, so that this holds at every order.
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..bounded_cache import WeakValues
-from ..ops.along_axes.ordering import behind
+from ..ops.control.barrier import behind
 from ..primitive import ZERO
 from ..tape import Tape, prune
 from ..trace import apply_many, derived_lines

@@ -23,7 +23,7 @@ import fdiff
 from fdiff import errors
 from fdiff.interpret import Interpreter
 from fdiff.process import background, progress, progress_display
-from fdiff.process.loop_trips import place_of, trips_of
+from fdiff.process.loop_progress import place_of, trips_of
 from fdiff.process.progress import Stage
 from fdiff.process.progress_display import VARIABLE, Report, Terminal
 from fdiff.user_lines import user_line

@@ -8,7 +8,7 @@ from tapes import floating, values
 from fdiff import kernels
 from fdiff.dispatch.program import Program
 from fdiff.functional.call.device_calls import tracing_for
-from fdiff.functional.operators.programs import ValuePlan
+from fdiff.functional.operators.jit_programs import ValuePlan
 from fdiff.kernel_rule import Kind
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.transforms.reverse import vjp

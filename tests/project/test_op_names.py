@@ -27,7 +27,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "capture/sources/source_effects.py": (
         "imag real where", "attributes of arrays, and a keyword of NumPy's ufuncs",
     ),
-    "capture/written/names_in_code.py": ("add update", "methods of dicts and sets"),
+    "capture/written/assigned_names.py": ("add update", "methods of dicts and sets"),
     "capture/symbolic_numbers.py": ("ceil complex floor invert trunc", "special methods of Python"),
     "capture/written/write_log.py": ("copy item", "how a plain run has a value"),
     "dispatch/numpy_warnings.py": ("divide all log", "words of `numpy.errstate` and `warnings`"),

@@ -11,7 +11,7 @@ from fdiff.user_lines import file_label, interactive_shell
 
 CELLS = [
     """import sys, numpy as np, fdiff
-from fdiff.process.loop_trips import place_of
+from fdiff.process.loop_progress import place_of
 from fdiff.user_lines import file_label
 label, x = lambda place: f"{file_label(place.file)}:{place.line}", np.ones(3)""",
     "def f(x):\n    y = np.sum(x * x)\n    return y.view(np.int64)\nfdiff.grad(f)(x)",

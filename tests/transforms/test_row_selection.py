@@ -9,7 +9,7 @@ from tapes import tape_of, values
 
 import fdiff
 from fdiff.dispatch.program import Program
-from fdiff.functional.operators.programs import ValuePlan
+from fdiff.functional.operators.jit_programs import ValuePlan
 from fdiff.tape import verify
 from fdiff.transforms.sparsity.row_selection import rows_read
 

@@ -12,7 +12,7 @@ from tapes import tape_of_op, values
 from fdiff.dispatch.program import Program
 from fdiff.functional.call.device_calls import tracing_for
 from fdiff.functional.operators.block_results import block_type
-from fdiff.functional.operators.programs import ValuePlan
+from fdiff.functional.operators.jit_programs import ValuePlan
 from fdiff.ops.lazy_tables import MODULES
 from fdiff.ops.terms import common
 from fdiff.primitive import PRIMITIVES, load_tables

@@ -1,6 +1,6 @@
 """The rule of one node, run on values or itself recorded.
 
-Both run the same rule (`pull_rules.py`): on NumPy arrays, or, where a graph of the gradient is
+Both run the same rule (`call_pullbacks.py`): on NumPy arrays, or, where a graph of the gradient is
 created, as a recorded call on the saved values, which is then differentiated like any other call.
 """
 
@@ -15,8 +15,8 @@ from ...transforms.rule_templates import Seeds
 from ...tree import Spec
 from ..arrays.array_kinds import ArrayKind, array_kind_of
 from ..arrays.recorded_array import RecordedArray, Version, new_array, plain
+from ..calls.call_pullbacks import Pull
 from ..calls.call_tapes import CallTape
-from ..calls.pull_rules import Pull
 from ..calls.recipes import Recipe
 from ..calls.recording import apply_ufunc, recorded
 from ..thread_state import state

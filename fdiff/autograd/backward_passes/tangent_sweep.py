@@ -18,7 +18,7 @@ from ...tree import flatten
 from ...user_lines import show_line, user_line
 from ..arrays.array_kinds import array_kind_of
 from ..arrays.recorded_array import RecordedArray, plain
-from ..calls.pull_rules import Pull, pull_of
+from ..calls.call_pullbacks import Pull, pull_of
 from ..thread_state import not_recording, recording
 from .node_rules import NodeRules, RecordedRules
 from .nodes import AccumulateGrad, CustomNode, Edge, GraphNode

@@ -23,8 +23,8 @@ from ...transforms.resized_templates import Sizes, resizable_tape, resized_tape,
 from ...transforms.rule_templates import Seeds
 from ...tree import Spec
 from ..arrays.array_kinds import ArrayKind
+from .call_pullbacks import Pull, pull_of
 from .call_tapes import CallOperand, CallTape, call_tape
-from .pull_rules import Pull, pull_of
 
 # What knows sizes as entries of shapes alone: ufuncs, these functions, and these methods.
 _FUNCTIONS = frozenset((np.sum, np.max, np.min, np.dot, np.numpy_function(np.transpose)))

@@ -2,7 +2,7 @@
 
 A number that the run reads and writes again is an input, not a constant. Whether it will be written
 is known when it is read: from the names that the code of the run loads and stores
-(`names_in_code.py`), or from an earlier trace that met the write.
+(`assigned_names.py`), or from an earlier trace that met the write.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..proxy_context import Call, Pair, ProxyContext, Where, label
 from ..revalidation import Dependency
 from ..symbolic_numbers import OtherConditions, SymbolicNumber
 from ..value_kinds import MISSING
-from .names_in_code import ITEM, NamesInCode, names_in
+from .assigned_names import ITEM, NamesInCode, names_in
 from .write_targets import (
     NoEffectError,
     NumberRead,

@@ -17,7 +17,7 @@ from ...trace import TracedArray, apply, apply_many, private, tracing
 from ...trace.handler_arguments import resolve
 from ...tracebacks import public
 from ...tree import Spec, flatten, unflatten
-from ..operators.programs import jit
+from ..operators.jit_programs import jit
 from ..options import check_callable
 from ..rules.ruled_call import OutputLeaf
 from .branches import traced_while

@@ -38,6 +38,7 @@ from ..annotations import AtPoint, Entries, P
 from ..call.invocation import no_vectors, prepared_function
 from ..call.prepared import Origin, Prepared
 from ..options import check_callable, check_device, is_int
+from .jit_programs import ValuePlan
 from .mapped_axes import (
     Axis,
     axes_of_arguments,
@@ -46,7 +47,6 @@ from .mapped_axes import (
     common_size,
     mapped_axis_first,
 )
-from .programs import ValuePlan
 
 if TYPE_CHECKING:
     from ..call.prepared import Blocks

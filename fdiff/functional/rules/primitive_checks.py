@@ -17,8 +17,8 @@ from ...errors import GradcheckError, InputError, failure
 from ...primitive import Primitive
 from ..checking import gradcheck, gradgradcheck
 from ..operators.gradients import grad
+from ..operators.jit_programs import jit
 from ..operators.products import vjp
-from ..operators.programs import jit
 from ..operators.vectorized_map import vmap
 from .custom_derivatives import CustomFunction
 

@@ -13,7 +13,6 @@ from ..ir.loops import NUMPY, Call, Conditional, Item, LoopProgram, Nest, TileLo
 from ..ir.parallel import ParallelProgram
 from ..kernel_source import STARTED, KernelSource, TextFacts, WorkspaceBuffer
 from ..runtime.status_errors import OUT_OF_RANGE
-from .items import emit_item, tile_head
 from .lines import (
     Line,
     LineKind,
@@ -29,6 +28,7 @@ from .lines import (
 from .loop_nest import has_angle
 from .outlining import LONG, Region, outline
 from .parallel_regions import BLAS_TABLES, emit_parallel, parallel_text, worker_prologue
+from .program_items import emit_item, tile_head
 from .symbol_table import SymbolTable
 from .workspace import allocate
 

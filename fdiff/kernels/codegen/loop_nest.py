@@ -7,7 +7,7 @@ from ..ir.operation_costs import formula_facts
 from ..passes.tile.loop_collapse import collapse
 from ..runtime.status_errors import OUT_OF_BOUNDS
 from .lines import Line, LineKind, comment, deeper, leave, let, load, loop_head, store
-from .loop_lines import LoopLines, lines_of_local, pick_lines
+from .loop_invariant_lines import LoopLines, lines_of_local, pick_lines
 from .symbol_table import SymbolTable
 
 

@@ -25,9 +25,9 @@ from ..ir.parallel import (
 )
 from ..kernel_source import WorkspaceBuffer
 from ..runtime.worker_code import CONSTANTS, WORKER
-from .items import emit_item
 from .lines import Line, LineKind, deeper, leave, let, load, loop_head, store
 from .loop_nest import emit_nest
+from .program_items import emit_item
 from .symbol_table import SymbolTable, call_text
 
 BLAS_TABLES = 2  # of addresses: for serial regions, and for the parts of parallel loops

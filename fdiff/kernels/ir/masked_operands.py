@@ -1,11 +1,11 @@
 """Products of matrices of which one operand is masked by axes that it does not have itself.
 
 The cotangent of a batch carries a mask (`transforms/cotangent_masks.py`). Rules mask the weights
-with it, lest an infinite weight of a unit that is off make a NaN: a copy of the weights for each row of
-the batch. Here the mask goes to the other operand, which has its axes, and the weights stay as they
-are. Terms behind the mask are then zero, or NaN where a weight is not finite; the routine leaves
-those terms out where a sum is not finite. It knows them by the sign: the masked operand is -0.0
-there, and a zero that is not behind the mask is +0.0.
+with it, since an infinite weight of a unit that is off would make a NaN: that copies the weights
+for each row of the batch. Here the other operand, which has the mask's axes, is masked, and the
+weights stay as they are. Terms behind the mask are then zero, or NaN where a weight is not finite;
+the routine leaves those terms out where a sum is not finite. It knows them by the sign: the masked
+operand is -0.0 there, and a zero that is not behind the mask is +0.0.
 
 Our own: docs/decisions/where-protects-branches.md.
 """

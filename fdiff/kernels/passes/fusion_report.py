@@ -21,8 +21,8 @@ from ..ir.loops import Access, Call, LoopProgram, Nest, Statement, nests_and_cal
 from ..kernel_source import Work
 from .fuse.dead_stores import eliminate_dead_stores
 from .fuse.effects import effects_of_plan
+from .fuse.fusion_rounds import Schedule
 from .fuse.memory_reads import fused_nodes
-from .fuse.schedule import Schedule
 from .listing import Form
 from .materialise.graph_analysis import ALWAYS, MOVED, REPEATED
 from .materialise.materialisation import Plan

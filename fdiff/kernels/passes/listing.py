@@ -7,7 +7,7 @@ from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import LoopProgram
 from ..ir.parallel import ParallelProgram
 from ..ir.printing import INDENT, graph_text, program_text
-from .fuse.schedule import Schedule
+from .fuse.fusion_rounds import Schedule
 from .materialise.materialisation import Plan
 
 Form = KernelGraph | Plan | Schedule | LoopProgram | ParallelProgram

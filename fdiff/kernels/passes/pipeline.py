@@ -32,7 +32,7 @@ from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import LoopProgram
 from ..ir.parallel import ParallelProgram
 from .fuse.dead_stores import eliminate_dead_stores
-from .fuse.schedule import fuse, fuse_for_gpu
+from .fuse.fusion_rounds import fuse, fuse_for_gpu
 from .listing import Form, listing
 from .lower.loop_program import lower
 from .lower.sequential_loops import lower_bodies

@@ -19,8 +19,8 @@ from ...errors import TapeError
 from ...kernel_rule import Kind
 from ..ir.effect import Effect, EffectKind
 from ..ir.printing import operation_text
+from .fuse.fusion_rounds import Schedule
 from .fuse.memory_reads import reads_of
-from .fuse.schedule import Schedule
 from .materialise.materialisation import Plan
 
 _LEAVES = (Kind.INPUT, Kind.ARRAY)

@@ -1,1 +1,1 @@
-"""Loops, branches and opaque calls as operations."""
+"""Loops, branches, barriers and opaque calls as operations."""

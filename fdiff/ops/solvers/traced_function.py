@@ -15,7 +15,7 @@ from ...transforms.derivative_tapes import choose
 from ...transforms.forward import jvp
 from ...transforms.reverse import vjp
 from ...transforms.sparsity.diagonal_colouring import diagonal_colours
-from .point_runs import PointRuns
+from .compiled_callbacks import PointRuns
 
 
 class UntracedBranch(Exception):  # noqa: N818 - no error: the function decides otherwise than when it was traced

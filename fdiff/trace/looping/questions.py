@@ -12,8 +12,8 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import INT
 from ...primitive import PRIMITIVES
-from ..asked_values import asked
 from ..branching.guard_nodes import truth
+from ..concrete_values import asked
 from ..recorder import NumberClass, Recorder
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, same, taken_apart

@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 from typing import TypeVar
 
 from ...bounded_cache import keep
-from ...process.loop_trips import CodePlace, trip_of_head, trips_done_by_head, trips_of_head
+from ...process.loop_progress import CodePlace, trip_of_head, trips_done_by_head, trips_of_head
 from ...source_lines import source_line
 from ...user_lines import is_internal, numbered
 from .logged_calls import LoggedCall

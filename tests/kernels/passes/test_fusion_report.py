@@ -10,7 +10,7 @@ from fdiff import kernels
 from fdiff.explanation import costs
 from fdiff.kernels.ir.graph_of_tape import kernel_graph, nodes_of_operations
 from fdiff.kernels.passes import pipeline
-from fdiff.kernels.passes.fuse.schedule import Schedule
+from fdiff.kernels.passes.fuse.fusion_rounds import Schedule
 from fdiff.kernels.passes.fusion_report import fusion_report, moved_bytes
 from fdiff.kernels.passes.parallel.cost_model import matrix_work
 from fdiff.kernels.runtime.routines import TEXTS

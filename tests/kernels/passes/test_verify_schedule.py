@@ -9,7 +9,7 @@ from tapes import tape_of
 from fdiff.errors import TapeError
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.passes import pipeline
-from fdiff.kernels.passes.fuse.schedule import Schedule
+from fdiff.kernels.passes.fuse.fusion_rounds import Schedule
 from fdiff.kernels.passes.verify_schedule import verify_plan, verify_schedule
 
 

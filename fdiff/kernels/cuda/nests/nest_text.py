@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ...codegen.lines import Line, texts_of
-from ...codegen.loop_lines import LoopLines, lines_of_local, pick_lines
+from ...codegen.loop_invariant_lines import LoopLines, lines_of_local, pick_lines
 from ...ir.combiners import Combiner
 from ...ir.index_expressions import atom, size, strides, times
 from ...ir.loops import BEGIN, Access, Accumulator, Guard, Nest, Statement, StatementKind

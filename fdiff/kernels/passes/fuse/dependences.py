@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 
 from ...ir.effect import Effect, EffectKind
 from ..materialise.materialisation import Plan
-from ..materialise.value_keys import Key
+from ..materialise.value_numbering import Key
 from .memory_reads import reads_of
 
 Dependences = dict[int, bool]  # earlier effects, and whether both may share a nest

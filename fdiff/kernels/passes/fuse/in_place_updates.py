@@ -19,7 +19,7 @@ from ...ir.effect import Effect, EffectKind
 from ...ir.index_expressions import nonunit
 from ...ir.kernel_graph import Operation
 from ..materialise.materialisation import Plan, make_plan
-from ..materialise.value_keys import Key
+from ..materialise.value_numbering import Key
 from .dependences import dependences_of
 from .effect_order import EffectOrder
 from .effects import effects_of_plan

@@ -7,7 +7,7 @@ from itertools import chain
 
 from ...ir.effect import Effect, EffectKind
 from ..materialise.materialisation import Plan
-from ..materialise.value_keys import Key
+from ..materialise.value_numbering import Key
 
 
 def reads_of(plan: Plan, effect: Effect) -> tuple[Key, ...]:

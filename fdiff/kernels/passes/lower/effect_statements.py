@@ -9,7 +9,7 @@ from ...ir.index_expressions import Axis, Index, plus
 from ...ir.kernel_graph import Operation
 from ...ir.loops import NUMPY, Access, Accumulator, Buffer, Statement, StatementKind
 from ...ir.operation_text import identity_of
-from ..materialise.value_keys import Key
+from ..materialise.value_numbering import Key
 from .loop_body import Body
 
 _COMBINERS = {

@@ -15,7 +15,7 @@ from ...ir.kernel_graph import Operation
 from ...ir.loops import Access, Accumulator, Buffer, Statement, StatementKind
 from ...ir.operation_text import expression, literal
 from ..materialise.materialisation import Plan
-from ..materialise.value_keys import Key
+from ..materialise.value_numbering import Key
 
 _NOWHERE = Buffer("")
 

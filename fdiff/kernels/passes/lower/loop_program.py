@@ -21,7 +21,7 @@ from ...ir.loops import (
     Statement,
     Temporary,
 )
-from ..fuse.schedule import Schedule
+from ..fuse.fusion_rounds import Schedule
 from ..materialise.materialisation import Plan
 from .effect_statements import lower_effect
 from .loop_body import Body

@@ -17,7 +17,7 @@ from ...ir.effect import Effect
 from ...ir.index_expressions import ONE, WHOLE, Dims, nonunit, same_nonunit
 from ...ir.kernel_graph import KernelGraph, Operation, users_of
 from ...ir.operation_costs import SLOW, flops_of
-from .value_keys import Key, Keys
+from .value_numbering import Key, Keys
 
 # The costs of computing a value above which it is stored, by who reads it.
 ALWAYS = -1  # what has to be in memory

@@ -18,7 +18,7 @@ from ...ir.index_expressions import Dims, Index, nonunit
 from ...ir.kernel_graph import KernelGraph, Operation
 from ...ir.loops import Buffer
 from .graph_analysis import DEEP, GraphAnalysis
-from .value_keys import Key, Keys
+from .value_numbering import Key, Keys
 
 _MOST_LINES = 6000  # of routines that are written out
 

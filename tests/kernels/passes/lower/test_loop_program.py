@@ -6,7 +6,7 @@ from tapes import tape_of
 
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.ir.loops import Call, Nest
-from fdiff.kernels.passes.fuse.schedule import fuse
+from fdiff.kernels.passes.fuse.fusion_rounds import fuse
 from fdiff.kernels.passes.lower.loop_program import lower
 from fdiff.kernels.passes.normalise.routine_selection import select_routines
 from fdiff.kernels.passes.pipeline import materialise

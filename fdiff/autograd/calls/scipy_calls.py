@@ -1,8 +1,8 @@
 """Functions of SciPy on recorded arrays: by the tables that serve traced arrays.
 
 SciPy passes its calls to no protocol. Its functions and classes ask here first, at the entry points
-of `fdiff/ops/entry_points.py`, whether a recorded array takes part: as an argument, in an object
-made from one, or in a user's function that is passed to a solver.
+of `fdiff/ops/scipy_entry_points.py`, whether a recorded array takes part: as an argument, in an
+object made from one, or in a user's function that is passed to a solver.
 
 - A call of arrays and plain options is recorded like a NumPy call, by a recipe (`recording.py`).
 - Any other call is traced, and is one node (`traced_calls.py`): the user's functions are private
@@ -22,8 +22,8 @@ import fdiff.intact_numpy as np
 from ...errors import UnsupportedError, failure
 from ...foreign_errors import wraps
 from ...hooks import Args, Named, hooks
-from ...ops.entry_points import EntryPoint, open_entry_points
 from ...ops.entrywise.composite_functions import stop_gradient
+from ...ops.scipy_entry_points import EntryPoint, open_entry_points
 from ...trace import TracedArray
 from ...trace.handler_arguments import resolve
 from ...trace.operation_cache import MOST
@@ -31,9 +31,9 @@ from ..arrays.recorded_array import RecordedArray, plain
 from ..functions.custom_nodes import custom_node
 from ..thread_state import MetRecorded, state
 from .call_arguments import call_key
-from .library_arguments import PLAIN, Replay, StandIns, of_user, operands_of, taking_part
-from .library_objects import USE, RecordedObject, map_arguments
 from .recording import record
+from .scipy_arguments import PLAIN, Replay, StandIns, of_user, operands_of, taking_part
+from .scipy_objects import USE, RecordedObject, map_arguments
 from .traced_calls import node_of_call, traced_call
 
 

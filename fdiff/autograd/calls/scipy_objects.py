@@ -16,7 +16,7 @@ import fdiff.intact_numpy as np
 from ...foreign_errors import hiding
 from ..arrays.recorded_array import RecordedArray
 
-# ``use(what, name, args, kwargs)`` is a call in which objects take part (`library_calls.py`).
+# ``use(what, name, args, kwargs)`` is a call in which objects take part (`scipy_calls.py`).
 USE: list[Callable[..., object]] = []
 
 

@@ -1,4 +1,4 @@
-"""A value that counts as computed after another one: what keeps it from being merged with itself."""
+"""An optimisation barrier: a value that counts as computed after another, and is not merged with an equal one."""
 
 from __future__ import annotations
 

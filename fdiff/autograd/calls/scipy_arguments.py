@@ -15,7 +15,7 @@ from ...ops.scipy_functions import is_scipy_function
 from ...primitive import REPLACEMENTS
 from ...trace import TracedArray, private
 from ..arrays.recorded_array import RecordedArray
-from .library_objects import RecordedObject, map_arguments
+from .scipy_objects import RecordedObject, map_arguments
 
 
 def taking_part(values: Sequence[Any]) -> tuple[bool, bool]:

@@ -7,7 +7,7 @@ from scipy.optimize import brentq, fsolve, minimize
 
 import fdiff
 from fdiff.hooks import hooks
-from fdiff.ops.solvers import point_runs
+from fdiff.ops.solvers import compiled_callbacks
 
 P = np.array([1.2, 0.8])
 TIGHT = {"rtol": 1e-9, "atol": 1e-11}
@@ -61,7 +61,7 @@ def test_kernels_give_what_python_gives(name, monkeypatch):
     whole = fdiff.value_and_grad(f)
     with monkeypatch.context() as patch:
         patch.setenv("FDIFF_TIER", "compile")
-        patch.setattr(point_runs, "maker", lambda tape, own: lambda *held: unused)
+        patch.setattr(compiled_callbacks, "maker", lambda tape, own: lambda *held: unused)
         value, slope = whole(P)
     monkeypatch.setenv("FDIFF_TIER", "interpret")
     wanted, wanted_slope = fdiff.value_and_grad(lambda p: f(p))(P)
@@ -72,7 +72,7 @@ def test_kernels_give_what_python_gives(name, monkeypatch):
 def points_of(f, own, *extras):
     """The runs of a function of `own` and of the extras, and its tape."""
     whole = fdiff.make_tape(lambda *args: f(*args), *own, *extras)
-    return point_runs.PointRuns(whole, len(own))
+    return compiled_callbacks.PointRuns(whole, len(own))
 
 
 def test_what_points_do_not_move_is_computed_once():
@@ -106,6 +106,6 @@ def test_the_kernel_is_asked_for_now_and_then_and_results_are_new_arrays(monkeyp
         assert not np.shares_memory(run(x)[0], x)
     assert 20 < a < 1e5
     assert runner.asked[0] == 0.0
-    assert point_runs.OFTEN < min(runner.asked[1:]) < 100 * point_runs.OFTEN
+    assert compiled_callbacks.OFTEN < min(runner.asked[1:]) < 100 * compiled_callbacks.OFTEN
     assert run(x)[0][0] == 7.0
     assert len(runner.asked) == 3
