@@ -104,9 +104,7 @@ def scipy_call() -> str | None:
     frame, call, inside = sys._getframe(1), None, False
     while frame is not None and is_internal(frame.f_code.co_filename):
         code, module = frame.f_code, str(frame.f_globals.get("__name__"))
-        if module.startswith("scipy.") and not is_own(
-            code.co_filename
-        ):  # `scipy_entry_points`
+        if module.startswith("scipy.") and not is_own(code.co_filename):  # `scipy_entry_points`
             inside = True
             if "<locals>" not in code.co_qualname and not module.startswith("scipy._lib."):
                 call = module, code.co_qualname  # what decorates it has no name that users know

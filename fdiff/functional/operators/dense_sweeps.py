@@ -256,16 +256,21 @@ class ChunkedSweeps:
             for block, chunk in zip(derivative.blocks, self.chunks, strict=True):
                 for begin in range(0, block.count, chunk):
                     lo = min(begin, block.count - chunk)
-                    if (step := block.steps.get(chunk)) is None:
-                        with collector_paused(), deriving(traced.call):
-                            step = block.step(chunk, traced.device)
-                    parts = run(step, [*arrays, np.int64(lo)])
+                    parts = run(self._chunk(block, chunk), [*arrays, np.int64(lo)])
                     for (o, i), part in zip(block.targets, parts, strict=True):
                         whole = wholes[o * len(asked.ins) + i]
                         put_part(whole, cast("np.ndarray", part), lo, block.count, columns=columns)
                     running.advance(min(chunk, block.count - begin))
         blocks = derivative.with_zeros(wholes, arrays, run)
         return derivative.symmetric(blocks, run) if derivative.order > 1 else blocks
+
+    def _chunk(self, block: SeededBlock, chunk: int) -> PlanStep:
+        """The step for `chunk` seeds of a block, derived at the first request."""
+        if (step := block.steps.get(chunk)) is None:
+            traced = self.derivative.traced
+            with collector_paused(), deriving(traced.call):
+                step = block.step(chunk, traced.device)
+        return step
 
     def only_step(self) -> None:
         """There are several."""
