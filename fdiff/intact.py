@@ -32,7 +32,7 @@ def intact(module: Any) -> object:
                 names[name] = intact(value)
         elif callable(value) and not _is_own(value, name):
             doubtful.append(name)
-    parts = _parts(module) if doubtful else []
+    parts = _names_of_private_modules(module) if doubtful else []
     for name in doubtful:
         defined = [part[name] for part in parts if name in part]
         if not any(value is names[name] for value in defined):
@@ -51,7 +51,7 @@ def _is_own(value: object, name: str) -> bool:
     return of_library and getattr(value, "__name__", name) == name
 
 
-def _parts(module: ModuleType) -> list[dict[str, object]]:
+def _names_of_private_modules(module: ModuleType) -> list[dict[str, object]]:
     """The names in the private modules of which a library makes a public one."""
     name = module.__name__
     below = (f"{name}._", f"{name.partition('.')[0]}._core")

@@ -75,7 +75,7 @@ def jacobian(
             [0.        , 5.43656366]])
     """
     options = {"vectorize": vectorize, "strategy": strategy}
-    return _called("jacobian", func, (inputs,), create_graph, strict, **options)
+    return _call_operator("jacobian", func, (inputs,), create_graph, strict, **options)
 
 
 @public
@@ -123,7 +123,7 @@ def hessian(
             [ 0., 12.]])
     """
     options = {"vectorize": vectorize, "outer_jacobian_strategy": outer_jacobian_strategy}
-    return _called("hessian", func, (inputs,), create_graph, strict, **options)
+    return _call_operator("hessian", func, (inputs,), create_graph, strict, **options)
 
 
 def _product(name: str, what: str, example: str) -> Func:
@@ -136,7 +136,7 @@ def _product(name: str, what: str, example: str) -> Func:
         create_graph: bool = False,  # noqa: FBT001,FBT002 - torch's signature
         strict: bool = False,  # noqa: FBT001,FBT002 - torch's signature
     ) -> tuple[Any, Any]:
-        return _called(name, func, (inputs, v), create_graph, strict)
+        return _call_operator(name, func, (inputs, v), create_graph, strict)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = _DOCUMENTATION.format(name=name, what=what, example=example)
@@ -205,7 +205,7 @@ hvp = _product(
 )
 
 
-def _called(
+def _call_operator(
     name: str,
     func: Func,
     args: tuple[Any, ...],

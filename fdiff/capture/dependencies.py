@@ -127,7 +127,7 @@ def siblings(f: object, g: object) -> bool:
     return True
 
 
-def _alike(f: object, g: object) -> bool:
+def _are_siblings(f: object, g: object) -> bool:
     """Whether two functions are siblings, or two methods equal: these are made at each look-up."""
     return siblings(f, g) or (type(f) is MethodType and f == g)
 
@@ -210,7 +210,7 @@ class Dependencies:
         return self.effects is None or not self.effects.in_cells
 
     def _serves(self, f: object, root: object) -> bool:
-        return f is root or (_alike(f, root) and self.serves_siblings())
+        return f is root or (_are_siblings(f, root) and self.serves_siblings())
 
     def _walk(self, f: object) -> list[np.ndarray] | None:
         """Read everything again: the captured arrays, or None if anything else has changed.

@@ -97,7 +97,7 @@ def impurity(value: object) -> str | None:
     module = _module_of(value)
     if module is None:
         return None
-    words = _words(value, module)
+    words = _impure_reads(value, module)
     home, name = sys.modules.get(value.__module__ or ""), getattr(value, "__name__", "")
     if getattr(home, name, None) is value:  # not one that a library makes anew at each lookup
         _known[id(value)] = value, words
@@ -124,7 +124,7 @@ def _module_of(value: object) -> str | None:
     return str(name) if name else None
 
 
-def _words(value: object, module: str) -> str | None:
+def _impure_reads(value: object, module: str) -> str | None:
     """The impure reads of a function or class of this module; None if it is pure."""
     name = str(getattr(value, "__name__", value))
     if module.startswith(RANDOM):

@@ -35,7 +35,7 @@ def asks_for_literal(line: Line) -> bool:
     if isinstance(code, str):  # a file
         return False
     steps = _steps(code)
-    k = _place(steps, at)
+    k = _instruction_position(steps, at)
     return k > 0 and steps[k - 1].opname == "COMPARE_OP" and _is_operand(code, steps[k - 1].offset)
 
 
@@ -51,7 +51,7 @@ def _steps(code: CodeType) -> tuple[dis.Instruction, ...]:
     return tuple(step for step in dis.get_instructions(code) if step.opname not in _PASSED_OVER)
 
 
-def _place(steps: Sequence[dis.Instruction], at: int) -> int:
+def _instruction_position(steps: Sequence[dis.Instruction], at: int) -> int:
     return next((k for k, step in enumerate(steps) if step.offset == at), 0)
 
 
@@ -59,7 +59,7 @@ def _place(steps: Sequence[dis.Instruction], at: int) -> int:
 def _is_operand(code: CodeType, at: int) -> bool:
     """Whether one operand of the operator at an offset is a literal: the other one is traced."""
     steps = _steps(code)
-    k = _place(steps, at)
+    k = _instruction_position(steps, at)
     if steps[k].opname not in _OPERATORS or steps[k].is_jump_target or k == 0:
         return False
     if steps[k - 1].opname in _LITERALS:
@@ -75,7 +75,7 @@ def _is_operand(code: CodeType, at: int) -> bool:
 def _is_in_call(code: CodeType, at: int, value: object) -> bool:
     """Whether a call is one of NumPy's with one variable and literals, `value` among them."""
     steps = _steps(code)
-    whole = steps[_place(steps, at)]
+    whole = steps[_instruction_position(steps, at)]
     if whole.opname not in _CALLS or not whole.positions:
         return False
     within = [s for s in steps if s.offset <= at and _lies_in(s, whole)]

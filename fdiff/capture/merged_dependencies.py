@@ -84,7 +84,7 @@ class MergedDependencies(Dependencies):
             return None
         codes = _distinct(code for own in pins for code in own.codes)
         items = _distinct(item for own in pins for item in own.items)
-        places = _places(pins)
+        places = _places_looked_at(pins)
         if self.effects is not None:
             places = (*places, (bound.before, (None,)))  # last: it fills the inputs
         arrays = [array for k in self._readers for array in pins[k].arrays]
@@ -141,7 +141,7 @@ def _of_way(afters: Sequence[After], chosen: Sequence[tuple[int, ...]]) -> After
     return after
 
 
-def _places(pins: Iterable[Pins]) -> Places:
+def _places_looked_at(pins: Iterable[Pins]) -> Places:
     """Where any way has looked other than in mappings and at code, and what stood there."""
     kinds: dict[Any, list[Any]] = {}
     for own in pins:

@@ -73,7 +73,7 @@ class SymbolicNumber:
 
     def combined(self, symbol: str, other: object, *, swap: bool = False) -> object:
         """The result of an operator."""
-        other = self._beside(other)
+        other = self._other_operand(other)
         compute = _ARITHMETIC[symbol]
         left, two = (other, self) if swap else (self, other)
         if symbol in _SMOOTH and (entered := self._entered(other)) is not None:
@@ -94,7 +94,7 @@ class SymbolicNumber:
 
     def compared(self, symbol: str, other: object) -> object:
         """The result of a comparison, which becomes a condition."""
-        other = self._beside(other)
+        other = self._other_operand(other)
         compare = _COMPARE[symbol]
         if (entered := self._entered(other)) is not None:
             return compare(entered, other)
@@ -105,7 +105,7 @@ class SymbolicNumber:
         self._conditions.condition(condition if holds else f"not {condition}")
         return holds
 
-    def _beside(self, other: object) -> object:
+    def _other_operand(self, other: object) -> object:
         """The other operand; of other conditions its value, on which the trace relies."""
         foreign = isinstance(other, SymbolicNumber) and not other.belongs_to(self._conditions)
         return plain_number(other) if foreign else other

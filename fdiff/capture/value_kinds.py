@@ -38,13 +38,13 @@ def _itself(value: Hashable) -> Hashable:
     return value
 
 
-def _parts(values: Iterable[object]) -> tuple[Hashable, ...] | None:
+def _keys_of_parts(values: Iterable[object]) -> tuple[Hashable, ...] | None:
     keys = tuple(map(leaf_key, values))
     return None if None in keys else keys
 
 
 def _parts_of_set(values: Iterable[object]) -> frozenset[Hashable] | None:
-    keys = _parts(values)
+    keys = _keys_of_parts(values)
     return None if keys is None else frozenset(keys)
 
 
@@ -54,8 +54,8 @@ _KEYS: dict[type, Callable[..., Hashable]] = {
     float: struct.Struct("d").pack,  # nan equals nan, 0.0 differs from -0.0
     complex: lambda z: struct.pack("2d", z.real, z.imag),
     range: lambda r: (r.start, r.stop, r.step),
-    slice: lambda s: _parts((s.start, s.stop, s.step)),
-    tuple: _parts,
+    slice: lambda s: _keys_of_parts((s.start, s.stop, s.step)),
+    tuple: _keys_of_parts,
     frozenset: _parts_of_set,
 }
 SCALARS = frozenset((int, float, complex, bool, str, bytes, type(None), type(...)))
@@ -230,7 +230,7 @@ def unchanging_class(kind: type) -> bool:
         return True
     if not ordinary(kind):
         return False
-    return _plain(kind, {*getattr(kind, "__members__", ()), *getattr(kind, "_fields", ())})
+    return _is_plain_class(kind, {*getattr(kind, "__members__", ()), *getattr(kind, "_fields", ())})
 
 
 def ordinary(kind: type) -> bool:
@@ -238,7 +238,7 @@ def ordinary(kind: type) -> bool:
 
     Other metaclasses may compute anything: attributes, items, what a call of the class returns.
     """
-    return library_class(type(kind)) or (type(kind) is not kind and _plain(type(kind), ()))
+    return library_class(type(kind)) or (type(kind) is not kind and _is_plain_class(type(kind), ()))
 
 
 def exception_data(kind: type) -> dict[str, object] | None:
@@ -281,7 +281,7 @@ _MACHINERY = frozenset(
 )
 
 
-def _plain(kind: type, names: Collection[str]) -> bool:
+def _is_plain_class(kind: type, names: Collection[str]) -> bool:
     """Whether a class has no code and no data of the user, except attributes of these names."""
     return all(
         _is_field(value)
@@ -329,7 +329,7 @@ def is_record(value: object) -> bool:
     kind = type(value)
     if not (ordinary(kind) and dataclasses.is_dataclass(kind)):
         return False
-    if not _plain(kind, (*field_names(kind), "__post_init__")):
+    if not _is_plain_class(kind, (*field_names(kind), "__post_init__")):
         return False
     if hasattr(value, "__dict__"):
         return vars(value).keys() <= set(field_names(kind))
@@ -340,7 +340,7 @@ def is_named_tuple(value: object) -> bool:
     if not (isinstance(value, tuple) and ordinary(type(value))):
         return False
     fields = getattr(type(value), "_fields", None)
-    return fields is not None and _plain(type(value), fields)
+    return fields is not None and _is_plain_class(type(value), fields)
 
 
 def is_dispatcher(value: object) -> bool:

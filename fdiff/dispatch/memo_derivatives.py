@@ -102,7 +102,7 @@ class _Trial:
             self.stored = result.session.stored
             self.more = {s for s in self.stored - around.session.stored if s not in before}
             self.differs = here.eager is not None or result.variant.traced.tape != here.tape
-            self.same_value = _agree(around.session.results, result.session.results)
+            self.same_value = _values_agree(around.session.results, result.session.results)
         self.result = result
         self.strong = any(met.get(line, True) for line in self.asked)
         # Whether it has the same value where a memo may have been missed: with a derivative, as
@@ -188,19 +188,21 @@ def _first_line(lines: Iterable[Line | None]) -> Line | None:
     return next((line for line in lines if line is not None), None)
 
 
-def _agree(here: dict[str, list[list[object]]], around: dict[str, list[list[object]]]) -> bool:
+def _values_agree(
+    here: dict[str, list[list[object]]], around: dict[str, list[list[object]]]
+) -> bool:
     """Whether all traces that met such a branch returned the same values, but for rounding."""
     return bool(around) and all(
-        len(results) <= len(around.get(call, ())) and all(map(_same, results, around[call]))
+        len(results) <= len(around.get(call, ())) and all(map(_same_values, results, around[call]))
         for call, results in here.items()
     )
 
 
-def _same(values: list[object], others: list[object]) -> bool:
-    return len(values) == len(others) and all(map(_close, values, others))
+def _same_values(values: list[object], others: list[object]) -> bool:
+    return len(values) == len(others) and all(map(_are_close, values, others))
 
 
-def _close(value: object, other: object) -> bool:
+def _are_close(value: object, other: object) -> bool:
     a, b = np.asarray(value), np.asarray(other)
     if a.shape != b.shape or a.dtype.kind not in "fc":
         return a.shape == b.shape

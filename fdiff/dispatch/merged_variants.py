@@ -47,9 +47,9 @@ def merge(kept: Sequence[Variant], f: object, *, at_once: bool = False) -> Varia
     newest = next((v for v in kept if not v.ways), kept[0])
     if not _is_simple(newest):
         return None
-    alike = [v for v in kept if _is_simple(v) and _agree(v, newest) and _holds(v, f)]
+    alike = [v for v in kept if _is_simple(v) and _agree(v, newest) and _is_valid(v, f)]
     before = next((v for v in kept if v.ways and _agree(v.ways[0], newest)), None)
-    merged_before = [v for v in ([] if before is None else before.ways) if _holds(v, f)]
+    merged_before = [v for v in ([] if before is None else before.ways) if _is_valid(v, f)]
     ways = (*alike, *merged_before)
     size = sum(len(v.traced.tape) + len(cast("Tape", v.traced.check)) for v in ways)
     least = 1 if at_once else max(FIRST, len(merged_before) // SHARE)
@@ -70,7 +70,7 @@ def merge(kept: Sequence[Variant], f: object, *, at_once: bool = False) -> Varia
     )
 
 
-def _holds(variant: Variant, f: object) -> bool:
+def _is_valid(variant: Variant, f: object) -> bool:
     return variant.conditions.inner[0][1].refresh(f) is not None
 
 

@@ -164,7 +164,7 @@ def _sets_states(variant: Variant, modes: Sequence[str] | None = None) -> bool:
 
 def _call_plainly(program: Program, f: Function, arguments: Arguments) -> None:
     """Call the function as plain code, so that NumPy warns or raises."""
-    args, kwargs = map_leaves(_own, arguments)
+    args, kwargs = map_leaves(_private_copy, arguments)
     try:
         if program.plain is not None:
             program.plain(f, args, kwargs)
@@ -181,7 +181,7 @@ def _call_plainly(program: Program, f: Function, arguments: Arguments) -> None:
         taken()
 
 
-def _own(leaf: object) -> object:
+def _private_copy(leaf: object) -> object:
     """A copy of an argument, which plain code may write to; Python floats as NumPy scalars."""
     if isinstance(leaf, np.ndarray):
         return leaf.copy()

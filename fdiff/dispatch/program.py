@@ -157,7 +157,7 @@ class Program:
                 arrays = FoundInputs(arrays, variant.conditions.after(f))
             if not variant.conditional:
                 return variant, arrays
-            if self._taken(candidates, variant, arrays, sure=sure):
+            if self._is_valid(candidates, variant, arrays, sure=sure):
                 if stability is not None:
                     stability.hit()
                     if not self.steady and stability.switched():
@@ -227,7 +227,7 @@ class Program:
                 return None if matters else variant
         return None
 
-    def _taken(
+    def _is_valid(
         self, variants: list[Variant], variant: Variant, arrays: Sequence[np.ndarray], *, sure: bool
     ) -> bool:
         """Whether a variant that relies on values holds; if so, it is asked first next time."""

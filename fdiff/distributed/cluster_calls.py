@@ -76,7 +76,7 @@ class ClusterCall:
             raise AssertionError("the last level is short")
 
         stage = Stage("adding", of=self.name, total=self.job.total, parts="partitions")
-        look = lambda: self._look(stage)  # noqa: E731 - for this call
+        look = lambda: self._show_progress(stage)  # noqa: E731 - for this call
         with stage:
             outcomes = gathered(self.client, submit, self.restore, self._failed, look)
         (total,) = opened([merged(outcomes)])
@@ -102,7 +102,7 @@ class ClusterCall:
         failed = [span for f, span in pairs if f.status in FAILED]
         return [k for span in failed or [range(len(self.rows))] for k in span]
 
-    def _look(self, stage: Stage) -> None:
+    def _show_progress(self, stage: Stage) -> None:
         """Tell the progress line how many partitions are done."""
         events = self.client.get_events(EVENTS)
         done = sum(e["done"] for _, e in events if e["token"] == self.job.token)

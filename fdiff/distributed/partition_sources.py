@@ -26,7 +26,7 @@ def sources_of(data: object) -> list[Source]:
     """One source for each partition."""
     arrays = data if isinstance(data, tuple) else (data,)
     if isinstance(data, list):
-        sources = [*map(_checked, data, range(len(data)))]
+        sources = [*map(_checked_source, data, range(len(data)))]
     elif arrays and all(hasattr(a, "to_delayed") for a in arrays):
         sources = _blocks(arrays)
     else:
@@ -48,7 +48,7 @@ def is_delayed(source: Source) -> bool:
     return hasattr(source, "__dask_graph__")
 
 
-def _checked(source: Source, number: int) -> Source:
+def _checked_source(source: Source, number: int) -> Source:
     if isinstance(source, (tuple, list)) or callable(source) or _is_lazy(source):
         return source
     fact = f"partition {number} is of type {type(source).__name__}."

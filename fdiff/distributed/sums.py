@@ -182,11 +182,11 @@ class MapOver(OverPartitions):
         return Partitions([*self.here(arguments, len(self.many[0]))])
 
 
-def _under(f: object, origin: Origin) -> SumOver | None:
+def _sum_beneath(f: object, origin: Origin) -> SumOver | None:
     return f.under(origin) if isinstance(f, SumOver) else None
 
 
-hooks.over_partitions = _under
+hooks.over_partitions = _sum_beneath
 
 
 @public
@@ -240,7 +240,7 @@ def sum_over(f: Callable[..., object], rows: object) -> SumOver:
     (np.float64(2.0), np.float64(0.0))
     """
     check_callable(f, "sum_over")
-    return SumOver(f, _together(rows, called("sum_over", f)))
+    return SumOver(f, _equally_long(rows, called("sum_over", f)))
 
 
 @public
@@ -281,10 +281,10 @@ def map_over(f: Callable[..., object], rows: object) -> MapOver:
     [array([1., 2.]), array([3.])]
     """
     check_callable(f, "map_over")
-    return MapOver(f, _together(rows, called("map_over", f)))
+    return MapOver(f, _equally_long(rows, called("map_over", f)))
 
 
-def _together(rows: object, call: str) -> tuple[Partitions, ...]:
+def _equally_long(rows: object, call: str) -> tuple[Partitions, ...]:
     """Partitionings of equal lengths."""
     many = rows if isinstance(rows, tuple) and rows else (rows,)
     if not any(isinstance(r, Partitions) for r in many):

@@ -83,7 +83,7 @@ def _jacobian(
         for mode in ("auto", "forward", "reverse")
     }
     auto = plans["auto"]
-    return _ways("Jacobian", auto, [plans["forward"], plans["reverse"]], arrays, compiler)
+    return _costs_by_mode("Jacobian", auto, [plans["forward"], plans["reverse"]], arrays, compiler)
 
 
 def _hessian(
@@ -91,10 +91,10 @@ def _hessian(
 ) -> list[Cost]:
     """The rows of the Hessian: the Jacobian of the gradient, forward over reverse."""
     plan = _blocks(hessian(f, argnums=argnums, device=traced.device), traced)
-    return _ways("Hessian", plan, [plan], arrays, compiler)
+    return _costs_by_mode("Hessian", plan, [plan], arrays, compiler)
 
 
-def _ways(
+def _costs_by_mode(
     what: str, auto: DensePlan, plans: Sequence[DensePlan], arrays: Arrays, compiler: str
 ) -> list[Cost]:
     """A row for each way to a dense derivative; `auto` is the plan of a call."""

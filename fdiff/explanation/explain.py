@@ -200,12 +200,12 @@ def _of_prepared(
 def _notes_on_calls(variant: Variant) -> Iterator[str]:
     """Notes on work that is done again at every call, with the user's lines."""
     if not variant.conditions.cacheable:
-        yield f"it is traced again at every call: {_unlike(variant)}"
+        yield f"it is traced again at every call: {_uncomparable_read(variant)}"
     elif variant.repeats:
         yield "what it writes to the outside is written again after every call"
 
 
-def _unlike(variant: Variant) -> str:
+def _uncomparable_read(variant: Variant) -> str:
     """A read that calls cannot compare, with its line, in words."""
     for _, reads in variant.conditions.inner:
         for what, line in zip(reads.opaque, reads.lines, strict=True):

@@ -102,9 +102,9 @@ class Executable:
         self._parts = parts  # of parallel loops
         self._threads = threads() if kernel.run else 1
         self._kernel = kernel
-        self._made = tuple((t.shape, _plain(t)) for t in tape.output_types)
+        self._made = tuple((t.shape, _native_dtype(t)) for t in tape.output_types)
         self._inputs = tuple(
-            KernelInput(k, t.shape, _plain(t), strided=layout == "A" and bool(t.shape))
+            KernelInput(k, t.shape, _native_dtype(t), strided=layout == "A" and bool(t.shape))
             for k, (t, layout) in enumerate(zip(tape.input_types, kernel.layouts, strict=True))
         )
         if stamps:  # one input more, for so many time stamps
@@ -277,7 +277,7 @@ def _unbound(*_: object) -> None:
     """A placeholder until the entry stub is bound: calls go through Python."""
 
 
-def _plain(type_: ArrayType) -> np.dtype[Any]:
+def _native_dtype(type_: ArrayType) -> np.dtype[Any]:
     """The native dtype of this kind and size, without metadata: what new arrays have."""
     return np.dtype(type_.dtype.str)
 

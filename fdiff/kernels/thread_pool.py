@@ -182,11 +182,11 @@ def one_thread() -> AbstractContextManager[None]:
 
 def threads() -> int:
     """How many threads there may be, the calling one included."""
-    return 1 if pool.off or is_worker() else _wanted(*environment.threads_asked)
+    return 1 if pool.off or is_worker() else _thread_count(*environment.threads_asked)
 
 
 @lru_cache(maxsize=8)
-def _wanted(own: str | None, shared: str | None) -> int:
+def _thread_count(own: str | None, shared: str | None) -> int:
     """The number in the environment, or the number of the processor's cores."""
     if own:
         if not own.isdecimal() or not int(own):

@@ -258,11 +258,11 @@ def one_by_one(term: LinearTerm, axes: Sequence[int]) -> list[LinearTerm]:
     parts = [term]
     for k in axes:
         start, n, step = term.rows[k]
-        parts = [_at(part, k, (start + step * j, 1, 1), j) for part in parts for j in range(n)]
+        parts = [_entry_along(part, k, (start + step * j, 1, 1), j) for part in parts for j in range(n)]
     return parts
 
 
-def _at(term: LinearTerm, axis: int, row: Run, place: int) -> LinearTerm:
+def _entry_along(term: LinearTerm, axis: int, row: Run, place: int) -> LinearTerm:
     """One entry of a term along an axis."""
     rows, runs = [*term.rows], [(0, n, 1) for _, n, _ in term.rows]
     rows[axis], runs[axis] = row, (place, 1, 1)

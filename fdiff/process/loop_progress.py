@@ -143,12 +143,14 @@ def _weights(counter: _Counter, inner: ast.For | ast.While | None, values: Value
     lengths: list[float] = []
     for k in range(count):
         step = steps[k * len(steps) // count]
-        at = _counter(inner, lambda node, step=step: _at(node, counter.name, step, values))
+        at = _counter(
+            inner, lambda node, step=step: _value_in_iteration(node, counter.name, step, values)
+        )
         lengths.append(0.0 if at is None else len(at.steps))
     return lengths if min(lengths) != max(lengths) else []
 
 
-def _at(node: ast.AST, name: str, step: int, values: Values) -> Any:
+def _value_in_iteration(node: ast.AST, name: str, step: int, values: Values) -> Any:
     """The value of a name while the variable of a loop has this value."""
     return step if isinstance(node, ast.Name) and node.id == name else values(node)
 
@@ -156,20 +158,20 @@ def _at(node: ast.AST, name: str, step: int, values: Values) -> Any:
 def _loops(place: CodePlace) -> Iterator[ast.For | ast.While]:
     """The loops of a function in whose bodies a place is, the outermost first."""
     around: list[ast.AST] = []
-    for node in _around(place.file, place.line):
+    for node in _enclosing_statements(place.file, place.line):
         if isinstance(node, _SCOPES):
             around.clear()
         around.append(node)
     for node in around:
-        if isinstance(node, ast.For | ast.While) and _within(node.body, place.line):
+        if isinstance(node, ast.For | ast.While) and _is_in_body(node.body, place.line):
             yield node
 
 
-def _within(body: list[ast.stmt], line: int) -> bool:
+def _is_in_body(body: list[ast.stmt], line: int) -> bool:
     return body[0].lineno <= line <= (body[-1].end_lineno or 0)
 
 
-def _around(name: str, line: int) -> list[Around]:
+def _enclosing_statements(name: str, line: int) -> list[Around]:
     """The statements and functions around a line of a file, the outermost first."""
     lines = source_lines(name)
     entry = _files.get(name)

@@ -48,16 +48,16 @@ def has_room_for_thread() -> bool:
 
 def check_room(extra: int = 0) -> None:
     """Raise a MemoryError unless there is room for LLVM's own memory and `extra` more bytes."""
-    _check(_LEAST + extra, "LLVM")
+    _check_available(_LEAST + extra, "LLVM")
 
 
 def check_room_for_scipy() -> None:
     """Raise a MemoryError where SciPy is not loaded, and there is no room for it."""
     if "scipy.linalg" not in sys.modules:
-        _check(_SCIPY, "SciPy")
+        _check_available(_SCIPY, "SciPy")
 
 
-def _check(size: int, reader: str) -> None:
+def _check_available(size: int, reader: str) -> None:
     if not has_room(size):
         fact = f"there is no room for the {size >> 20} MB that {reader} may need."
         raise MemoryError(f"fdiff: {fact}")

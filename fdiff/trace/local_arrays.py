@@ -128,7 +128,7 @@ class LocalArray(np.ndarray):
         return np.asarray(self).view(np.ndarray).__reduce__()
 
 
-def _part(name: str) -> property:
+def _part_property(name: str) -> property:
     """The property `real` or `imag` of a local array, to which traced values may be assigned."""
     plain_part = getattr(np.ndarray, name)
 
@@ -141,7 +141,7 @@ def _part(name: str) -> property:
     return property(plain_part.__get__, store)
 
 
-LocalArray.real, LocalArray.imag = _part("real"), _part("imag")  # type: ignore[misc,assignment] - in place of the stubs' properties
+LocalArray.real, LocalArray.imag = _part_property("real"), _part_property("imag")  # type: ignore[misc,assignment] - in place of the stubs' properties
 
 
 ARRAY_CLASSES.add(LocalArray)

@@ -48,7 +48,7 @@ def origin(builder: Builder, source: int, params: dict[str, Ints]) -> int | None
         source, at = came
     if (value := node.value) is not None:
         return _constant(builder, value.reshape(-1)[at].reshape(sizes))
-    return _run(builder, source, at, sizes)
+    return _strided_entries(builder, source, at, sizes)
 
 
 def _is_followed(builder: Builder, source: int, count: int) -> bool:
@@ -62,7 +62,7 @@ def _is_followed(builder: Builder, source: int, count: int) -> bool:
         return count == 1 and builder.nodes[node.args[0]].value is not None
     return (
         node.primitive.structure.provenance is through_scatter
-        and _places(builder, node) is not None
+        and _stored_positions(builder, node) is not None
     )
 
 
@@ -75,7 +75,7 @@ def _constant(builder: Builder, value: np.ndarray) -> int:
     return builder.constant(np.array(value, value.dtype, order="C"))
 
 
-def _run(builder: Builder, source: int, at: Flat, sizes: Ints) -> int | None:
+def _strided_entries(builder: Builder, source: int, at: Flat, sizes: Ints) -> int | None:
     """Node of entries at even distances along the last axis of `source`, in the shape `sizes`."""
     shape = builder.type(source).shape
     step = at[1] - at[0] if len(at) > 1 else 1
@@ -173,7 +173,7 @@ def through_scatter(b: Builder, node: Node, at: Flat) -> Came:
     Where two values go to one place, the last one stays.
     """
     base, values, *_ = node.args
-    if (places := _places(b, node)) is None:
+    if (places := _stored_positions(b, node)) is None:
         return None
     n = node.type.shape[0]
     last = {int(p) % n: k for k, p in enumerate(places)}
@@ -183,7 +183,7 @@ def through_scatter(b: Builder, node: Node, at: Flat) -> Came:
     return None if inside else (base, at)
 
 
-def _places(b: Builder, node: Node) -> np.ndarray | None:
+def _stored_positions(b: Builder, node: Node) -> np.ndarray | None:
     """The places of entries stored into a vector, if they are constant and few."""
     vector = len(node.args) == 3 and len(node.type.shape) == 1
     places = b.nodes[node.args[2]].value if vector else None

@@ -64,9 +64,9 @@ def find_kinks(tape: Tape, wrt: Sequence[int], of: Sequence[int]) -> tuple[Tape,
             if node.primitive.rules.kink is None or where is None:
                 continue
             arguments = [0] if fault else [k for k, a in enumerate(node.args) if moving[a]]
-            for k, hit in _hits(node, arguments, values, where, outputs[i][0]):
+            for k, hit in _kink_masks(node, arguments, values, where, outputs[i][0]):
                 line = tape.lines.get(i, (None,))[0]
-                checks.append(Check(*_words(node, k), line, len(hits_and_points), fault))
+                checks.append(Check(*_kink_words(node, k), line, len(hits_and_points), fault))
                 hits_and_points += [hit, values[node.args[k]]]
         return trace.builder.finish([trace.lift(x) for x in hits_and_points]), checks
 
@@ -75,7 +75,7 @@ def _traced(trace: Trace, ids: Sequence[int]) -> tuple[TracedArray, ...]:
     return tuple([TracedArray(trace, i, trace.builder.type(i)) for i in ids])
 
 
-def _words(node: Node, argument: int) -> tuple[str, str, int | None]:
+def _kink_words(node: Node, argument: int) -> tuple[str, str, int | None]:
     """Function, point and argument, for the message."""
     if node.primitive is mark:
         params = dict(node.params)
@@ -84,7 +84,7 @@ def _words(node: Node, argument: int) -> tuple[str, str, int | None]:
     return f"numpy.{node.primitive.name}", node.primitive.rules.kink.point, argument
 
 
-def _hits(
+def _kink_masks(
     node: Node, arguments: Sequence[int], values: Values, where: Mask, out: TracedArray
 ) -> list[tuple[int, Array]]:
     """The arguments in which `node` may have no derivative, and where: each mask once."""
@@ -127,17 +127,19 @@ def _live(
             live[node.args[0]] = True
             continue
         args = [values[a] for a in node.args]
-        for a, part in zip(node.args, _parts(node, live[i], args, outputs[i]), strict=True):
+        for a, part in zip(
+            node.args, _entries_taking_part(node, live[i], args, outputs[i]), strict=True
+        ):
             if part is not None and passed(node, a):
-                live[a] = part if a not in live else _either(live[a], part)
+                live[a] = part if a not in live else _union(live[a], part)
     return live
 
 
-def _either(mask: Mask, new: Mask) -> Mask:
+def _union(mask: Mask, new: Mask) -> Mask:
     return True if mask is True or new is True else np.logical_or(mask, new)
 
 
-def _parts(
+def _entries_taking_part(
     node: Node, mask: Mask, args: Sequence[TracedArray], outs: Sequence[TracedArray]
 ) -> Sequence[Mask | None]:
     """The entries of each argument that take part where `mask` says so of the output."""

@@ -88,10 +88,10 @@ Pipeline = tuple[Transform, ...]
 
 def derive(pipeline: Pipeline, tape: Tape, **fields: Any) -> Tape:
     """The tape after all steps, for a request with these fields."""
-    return _run(pipeline, tape, Request(tape, **fields))
+    return _run_steps(pipeline, tape, Request(tape, **fields))
 
 
-def _run(pipeline: Pipeline, tape: Tape, request: Request) -> Tape:
+def _run_steps(pipeline: Pipeline, tape: Tape, request: Request) -> Tape:
     for step in pipeline:
         with span(step.name, TRANSFORM):
             try:
@@ -110,7 +110,7 @@ def shared(name: str, pipeline: Pipeline, leaves: str) -> Transform:
         key = (tape, *request.wrt, None, *request.outputs)
         marked = derived_lines.wanted.on or kink_search.on
         if marked or (derived := tapes.get(key)) is None:
-            derived = _run(pipeline, tape, request)
+            derived = _run_steps(pipeline, tape, request)
             if not marked:
                 tapes[key] = derived
         return derived

@@ -199,7 +199,7 @@ class CotangentSums:
         else:
             bars[a] = self._combined(add, before, bar, line)
             there = masks.pop(a, None) if masks else None
-            if there is None or mask is None or self._opposite(there, mask):
+            if there is None or mask is None or self._are_complementary(there, mask):
                 return
             if there != mask:
                 mask = self._combined(logical_or, there, mask, line)
@@ -213,7 +213,7 @@ class CotangentSums:
             self.builder.add(spread, (entry,), (("shape", type_.shape),)) if type_.shape else entry
         )
 
-    def _opposite(self, mask: int, other: int) -> bool:
+    def _are_complementary(self, mask: int, other: int) -> bool:
         """Whether one of two masks is true where the other is not: the masks of both branches."""
         nodes = self.builder.nodes
         return any(

@@ -370,7 +370,7 @@ def test_the_way_to_the_kernel_compares_names_where_they_lie():
     names = {f"name{k}": object() for k in range(50)}
     for name, value in names.items():
         entry = dict_entries.entry_of(names, id(name), id(value))
-        assert dict_entries._words(names, entry) == (entry.keys, id(name), id(value))
+        assert dict_entries._compared_words(names, entry) == (entry.keys, id(name), id(value))
         assert dict_entries.entry_of(names, id(name), id(names)) is None
     assert dict_entries.entry_of({1: 2}, id(1), id(2)) is None
     assert dict_entries.entry_of(vars(Owner()), id("x"), id(1)) is None

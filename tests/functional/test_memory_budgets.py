@@ -12,7 +12,7 @@ from fdiff.errors import InputError
 from fdiff.interpret import evaluate
 from fdiff.ops.control.loop import LOOP
 from fdiff.trace import Trace
-from fdiff.transforms.loops.loop_checkpoints import _next
+from fdiff.transforms.loops.loop_checkpoints import _parts_to_next_snapshot
 from fdiff.transforms.pipeline import within_budget
 
 BUDGETS = (300, 1000, 4000, 20_000)
@@ -147,7 +147,9 @@ def test_snapshots_are_as_few_as_can_be():
     def advance(length, snapshots):
         if (length, snapshots) not in steps:
             with Trace("test", lines=False) as trace:
-                tape = trace.builder.finish([_next(*map(np.asarray, (length, snapshots))).id])
+                tape = trace.builder.finish(
+                    [_parts_to_next_snapshot(*map(np.asarray, (length, snapshots))).id]
+                )
             steps[length, snapshots] = int(evaluate(tape)[0])
         return steps[length, snapshots]
 

@@ -225,7 +225,7 @@ def link_to(
 ) -> None:
     """Make `out`, which ``what(x, *args, **kwargs)`` gave, a view of `x` if it looks at that."""
     if _shares(out.value, x):
-        _join(out, ViewOfOne(what, args, kwargs, key), x)
+        _join_view(out, ViewOfOne(what, args, kwargs, key), x)
 
 
 def _shares(value: np.ndarray, x: Any) -> bool:
@@ -245,10 +245,10 @@ def _follows(value: np.ndarray, call: ViewCall) -> bool:
 
 
 def _link(out: RecordedArray, call: ViewCall, source: RecordedArray) -> None:
-    _join(out, ViewCall(call.call._replace(operands=()), call.place, call.leaf), source)
+    _join_view(out, ViewCall(call.call._replace(operands=()), call.place, call.leaf), source)
 
 
-def _join(out: RecordedArray, call: ViewCall | ViewOfOne, source: RecordedArray) -> None:
+def _join_view(out: RecordedArray, call: ViewCall | ViewOfOne, source: RecordedArray) -> None:
     above = source.viewing
     if isinstance(above, ViewOf) and (state.inference or not own_leaf(source)):
         out.viewing = ViewOf(above.root, (*above.calls, call))

@@ -24,13 +24,13 @@ _KEYWORDS = {"dim": "axis", "keepdim": "keepdims"}
 def missing(x: object, name: str) -> AttributeError:
     """The error for an attribute that an array has not."""
     text = f"{type(x).__name__!r} object has no attribute {name!r}"
-    instead = None if name.startswith("__") else _instead(name)
+    instead = None if name.startswith("__") else _numpy_spelling(name)
     return AttributeError(
         text if instead is None else f"{text}. Write {instead}.", name=name, obj=x
     )
 
 
-def _instead(name: str) -> str | None:
+def _numpy_spelling(name: str) -> str | None:
     if name in _INSTEAD:
         return _INSTEAD[name]
     if callable(getattr(np, name, None)):

@@ -34,17 +34,17 @@ def accumulate(leaf: RecordedArray, bar: Any, *, create: bool, owned: bool = Fal
             return
         gradient = np.asarray(bar.value if create else bar)
         first = first_gradient(parameter, gradient, owned=owned)
-        leaf._grad = _placed(bar, first) if create else plain(first)
+        leaf._grad = _in_layout(bar, first) if create else plain(first)
     elif create:
         total = apply_ufunc(np.add, previous, bar)
         value = accumulated(previous.value, bar.value, create_graph=True)
-        leaf._grad = _placed(total, value)
+        leaf._grad = _in_layout(total, value)
     else:
         accumulated(previous.value, bar, create_graph=False)
         previous.version.bump(None)
 
 
-def _placed(recorded: RecordedArray, value: np.ndarray) -> RecordedArray:
+def _in_layout(recorded: RecordedArray, value: np.ndarray) -> RecordedArray:
     """A recorded array with its entries in another place, or the same as an ndarray."""
     kind = array_kind_of(value, recorded.kind.requires_grad)
     return new_array(value, kind, recorded.edge_now(), Version())

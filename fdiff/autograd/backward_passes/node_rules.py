@@ -80,7 +80,7 @@ class NodeRules:
         results = self.run(node, pull, [(place, *saved[place]) for place in pull.saved], cotangents)
         out: list[Part | None] = [None] * len(node.edges)
         for operand, place, masked in pull.targets:
-            out[operand] = results[place], None if masked is None else _plain(results[masked])
+            out[operand] = results[place], None if masked is None else _plain_mask(results[masked])
         return out
 
     def rule(self, node: GraphNode, seeds: Seeds) -> Pull:
@@ -187,7 +187,7 @@ def _with_edge(
     return new_array(array, array_kind_of(array, moves), edge if moves else None, saved[0])
 
 
-def _plain(mask: Any) -> Any:
+def _plain_mask(mask: Any) -> Any:
     return mask.value if type(mask) is RecordedArray else mask
 
 

@@ -67,11 +67,11 @@ def call_operator(
     records = moves and (state.grad_enabled or pushes)
     arguments: Any = unflatten(spec, values)
     with ported():
-        result = _called(call, name, f, leaves, values, spec, arguments, records=records)
+        result = _call_operator(call, name, f, leaves, values, spec, arguments, records=records)
     return (state.dual.without_graph(result) if pushes else result,)
 
 
-def _called(
+def _call_operator(
     call: Callable[..., object],
     name: str,
     f: Callable[..., object],
@@ -84,7 +84,7 @@ def _called(
 ) -> object:
     """The results of the operator: recorded arrays, or plain ones for plain `arguments`."""
     result: object = None
-    looks = _looks()
+    looks = _is_observed()
     if looks or not records:
         result = map_leaves(_without_graph, call(*arguments[0], **arguments[1]))
     if records:
@@ -99,7 +99,7 @@ def _called(
     return result
 
 
-def _looks() -> bool:
+def _is_observed() -> bool:
     """Whether someone looks for a NaN, or a kink, or profiles: at calls with plain arrays."""
     return bool(occupied) and (
         tracing()
@@ -135,7 +135,7 @@ def _recorded(
     with noting():
         results = function_of(traced.tape)(*inputs)
     kinds = [x.kind if isinstance(x, RecordedArray) else array_kind_of(x) for x in operands]
-    used = _used(traced.tape)
+    used = _inputs_with_derivative(traced.tape)
     kinds = [k if u or not k.requires_grad else k.other for k, u in zip(kinds, used, strict=True)]
     places, constants = _results(traced)
     tape = CallTape(traced.tape, traced.out_spec, places, (), None)
@@ -147,7 +147,7 @@ def _recorded(
     return recorded(recipe, operands, outs, user_line()), variant, inputs
 
 
-def _used(tape: Tape) -> list[bool]:
+def _inputs_with_derivative(tape: Tape) -> list[bool]:
     """For each input of a tape, whether a floating output depends on it."""
     marks = reached(tape, {i: 1 << k for k, i in enumerate(tape.inputs)})
     outs = [i for i in tape.outputs if tape.nodes[i].type.floating]

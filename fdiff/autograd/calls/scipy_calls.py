@@ -88,7 +88,7 @@ def _recorded(
     return _by_replay(point, point.name, args, kwargs, operands)
 
 
-def _used(what: Callable[..., object], title: str, args: Args, kwargs: Named) -> Any:
+def _call_of_object(what: Callable[..., object], title: str, args: Args, kwargs: Named) -> Any:
     """A call in which objects made of recorded arrays take part: of a method, an operator."""
     operands = operands_of((args, kwargs))
     if _records(operands):
@@ -216,7 +216,7 @@ def _as_recorded(x: object) -> object:
     return plain(x) if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "biufc" else x
 
 
-USE.append(_used)
+USE.append(_call_of_object)
 hooks.recorded_library = answer
 open_entry_points()
 

@@ -60,11 +60,11 @@ class _Recomputation:
     def unpack(self, number: int) -> object:
         """A saved value, for which the function is called again where it has to be."""
         if number >= len(self.values) or self.values[number] is None:
-            self.values = self._run()
+            self.values = self._recompute()
         value, self.values[number] = self.values[number], None
         return value
 
-    def _run(self) -> list[object]:
+    def _recompute(self) -> list[object]:
         """Run the function again for the arrays that it saves, until the last of them is there.
 
         A gradient that the function takes itself asks for it while the function runs.

@@ -263,11 +263,11 @@ def _restored(value: Any, history: Any, node: Callable[[], CustomNode | None]) -
         value, version = value.value, value.version
     if output is not None:
         kind = kind if kind.requires_grad else kind.other
-        edge = node() or _gone(kind, output), output
+        edge = node() or _freed_node(kind, output), output
     return new_array(value, kind, edge, version)
 
 
-def _gone(kind: ArrayKind, output: int) -> CustomNode:
+def _freed_node(kind: ArrayKind, output: int) -> CustomNode:
     """Stand-in for a node that was freed with its graph; it cannot be differentiated."""
     node = CustomNode("FreedBackward", (), _refused, None)
     node.output_kinds = (kind,) * (output + 1)

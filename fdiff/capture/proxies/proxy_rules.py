@@ -69,7 +69,7 @@ Rule = Callable[..., Pair]
 wrap_written = late("collection_proxies", __package__, "wrap_written")
 
 
-def _parts(assembly: Assembly) -> Rule:
+def _assembled_from_attributes(assembly: Assembly) -> Rule:
     """Put together anew from proxies of attributes; compared by these."""
     return lambda run, value, where: wrap_parts(run, value, where, assembly)
 
@@ -104,11 +104,11 @@ def _written(asked: str, other: Rule) -> Rule:
 BY_TYPE: dict[type, Rule] = {
     # a copy with private globals and cells; the code, and all that it reads
     FunctionType: lambda run, value, where: run.functions.wrap(value, where),
-    MethodType: _parts(METHOD),
+    MethodType: _assembled_from_attributes(METHOD),
     types.BuiltinFunctionType: wrap_builtin,
-    functools.partial: _parts(PARTIAL),
+    functools.partial: _assembled_from_attributes(PARTIAL),
     functools._lru_cache_wrapper: wrap_lru_cached,  # the results of its calls
-    staticmethod: _parts(STATIC),
+    staticmethod: _assembled_from_attributes(STATIC),
     # a proxy that logs what is read; these attributes, these items
     ModuleType: wrap_module,
     dict: wrap_dict,
@@ -150,8 +150,8 @@ _BY_QUESTION: tuple[tuple[Callable[[object], object], Rule], ...] = (
     (is_object, lambda run, value, where: run.objects.of_object(value, where)),
     (is_record, wrap_record),
     (lambda value: data_key(value) is not None, wrap_data),
-    (is_vectorized, _parts(VECTORIZED)),
-    (is_dispatcher, _parts(DISPATCHER)),
+    (is_vectorized, _assembled_from_attributes(VECTORIZED)),
+    (is_dispatcher, _assembled_from_attributes(DISPATCHER)),
 )
 
 

@@ -84,7 +84,7 @@ def _sibling(f: FunctionType) -> tuple[Lookup, ...] | None:
         Lookup("PyFunction_GetGlobals", 0, 0, id(f.__globals__)),
         Lookup("PyFunction_GetKwDefaults", 0),
         Lookup("_PyObject_GetDictPtr", 0, how=ATTRIBUTES),
-        *_each("PyFunction_GetDefaults", f.__defaults__),
+        *_tuple_checks("PyFunction_GetDefaults", f.__defaults__),
     ]
     if not contents:
         return (*reads, Lookup("PyFunction_GetClosure", 0))
@@ -97,7 +97,7 @@ def _sibling(f: FunctionType) -> tuple[Lookup, ...] | None:
     return tuple(reads)
 
 
-def _each(function: str, values: tuple[object, ...] | None) -> list[Lookup]:
+def _tuple_checks(function: str, values: tuple[object, ...] | None) -> list[Lookup]:
     """Checks that `function` of the first argument returns a tuple of these objects, or null."""
     if values is None:
         return [Lookup(function, 0)]

@@ -84,7 +84,7 @@ def first_anomaly(inspector: Inspector, values: Values) -> Anomaly | None:
     if not origins:
         return None
     spoilt = lambda run, trips: any(not_finite(x).any() for x in run(trips) or ())  # noqa: E731 - a condition of one line
-    within = _within(inspector, values, origins[-1], _first_of_outputs, spoilt)
+    within = _anomaly_in_bodies(inspector, values, origins[-1], _first_of_outputs, spoilt)
     return within or Anomaly(tape, values, bad[origins[-1]], _path(origins[-1], reader))
 
 
@@ -101,7 +101,7 @@ def first_made(
     for i, node in enumerate(inspector.tape.nodes):
         if node.primitive in (INPUT, CONSTANT) or skip(i):
             continue
-        if (within := _within(inspector, values, i, first_made, None)) is not None:
+        if (within := _anomaly_in_bodies(inspector, values, i, first_made, None)) is not None:
             return within
         if len(node.types) > 1:
             continue
@@ -111,7 +111,7 @@ def first_made(
     return None
 
 
-def _within(
+def _anomaly_in_bodies(
     inspector: Inspector,
     values: Values,
     i: int,

@@ -48,7 +48,7 @@ def partial_loop(node: Node, args: Values, begin: int) -> Partial:
     def run(trips: int) -> Values | None:
         shift = trips + begin - count if params["reverse"] else -begin
         rows = [np.roll(x, shift, 0) for x in table] if shift else table
-        return _tried(tape, [np.asarray(trips), *arrays[1:first], *rows])
+        return _outputs_or_none(tape, [np.asarray(trips), *arrays[1:first], *rows])
 
     return run
 
@@ -77,12 +77,12 @@ def _conditional(params: dict[str, Any], arrays: list[np.ndarray]) -> Partial:
 
     def run(trips: int) -> Values | None:
         values = [*arrays[:carries], np.asarray(0), *arrays[carries:], np.asarray(trips)]
-        return _tried(tape, values)
+        return _outputs_or_none(tape, values)
 
     return run
 
 
-def _tried(tape: Tape, arrays: Sequence[np.ndarray]) -> Values | None:
+def _outputs_or_none(tape: Tape, arrays: Sequence[np.ndarray]) -> Values | None:
     """The outputs of a tape; None where it fails."""
     run = partial(hooks.runner(tape), arrays)
     try:

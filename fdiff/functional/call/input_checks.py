@@ -173,7 +173,7 @@ def check_vector(
 
     `like` tells what `v` is shaped like: "inputs" or "outputs".
     """
-    if len(types) == 1 and _fits(v, types[0]):
+    if len(types) == 1 and _has_exact_type(v, types[0]):
         return [v]
     if v is None:
         if len(types) == 1 and types[0].size == 1:
@@ -213,7 +213,7 @@ def _leaves(v: object, spec: Spec, like: str, call: str) -> list[object]:
     raise failure(VectorError, call, f"v is not built like the {like}.", LIKE.format(like))
 
 
-def _fits(entry: object, type_: ArrayType) -> bool:
+def _has_exact_type(entry: object, type_: ArrayType) -> bool:
     """Whether an entry of `v` is an array of exactly this type, as in most calls."""
     if not isinstance(entry, np.ndarray) or not type_.shape:
         return False

@@ -78,10 +78,10 @@ def _located(run: NodeRun) -> object:
     try:
         return run.value()
     except not_foreign(*FAULTS, again=run.value):
-        raise _within(run) from None
+        raise _place_in_bodies(run) from None
 
 
-def _within(run: NodeRun) -> _FaultPlace:
+def _place_in_bodies(run: NodeRun) -> _FaultPlace:
     """The place within a node that fails: in its bodies, if it has some."""
     for body in run.bodies(lambda partial, trips: partial(trips) is None):
         try:

@@ -36,13 +36,13 @@ def write_to_out(call: OperatorCall) -> object:
         raise failure(InputError, name, fact, "Pass an array of its own for each.")
     result = call.go_on()
     try:
-        return joined_trees(result, out, lambda value, place: _put(value, place, name))
+        return joined_trees(result, out, lambda value, place: _write_array(value, place, name))
     except not_foreign(ValueError):
         fact = "out is not built like the result."
         raise failure(InputError, name, fact, WAY) from None
 
 
-def _put(value: Any, place: Any, name: str) -> object:
+def _write_array(value: Any, place: Any, name: str) -> object:
     """One array of the result, written to its place."""
     if hasattr(type(value), WAY_OUT):
         fact = "the result is a recorded array, which would lose its gradient in out."

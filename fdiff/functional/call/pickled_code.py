@@ -81,7 +81,7 @@ def functions_of(f: object) -> list[FunctionType]:
 
 def _lines(code: CodeType) -> dict[int, str]:
     """The lines of some code, by their numbers."""
-    numbers = [n for each in _within(code) for *_, n in each.co_lines() if n]
+    numbers = [n for each in _nested_codes(code) for *_, n in each.co_lines() if n]
     places = range(min(numbers, default=1), max(numbers, default=0) + 1)
     return {n: source_line(code.co_filename, n) for n in places}
 
@@ -106,10 +106,10 @@ def received(
             linecache.cache[name] = len("".join(there)), None, there, name
 
 
-def _within(code: CodeType) -> list[CodeType]:
+def _nested_codes(code: CodeType) -> list[CodeType]:
     """Some code and the code of functions in it."""
     inner = [const for const in code.co_consts if isinstance(const, CodeType)]
-    return [code, *[each for const in inner for each in _within(const)]]
+    return [code, *[each for const in inner for each in _nested_codes(const)]]
 
 
 def _in_file(code: CodeType, name: str) -> CodeType:

@@ -55,10 +55,10 @@ def _note_time(program: Program, traced: Traced, seconds: float) -> None:
     if stack.branches:
         program.ratios.append(seconds / replayed(traced.eager))
         if len(program.ratios) == LOOKS:
-            _tell(program, traced.call, stack.branches)
+            _warn_if_slow(program, traced.call, stack.branches)
 
 
-def _tell(program: Program, call: str, branches: Counter[Line | None]) -> None:
+def _warn_if_slow(program: Program, call: str, branches: Counter[Line | None]) -> None:
     """Warn if all calls that were looked at were slow; else look again in a while."""
     times, program.ratios, program.seconds = min(program.ratios), [], 0.0
     if times < TIMES:

@@ -52,7 +52,7 @@ class CFunction:
         if misses == "raise":
             self._records.prepare_libm()
         self._declared = declare(prepared, self._records.layout, example, self._records.results)
-        ask = self._ask if misses == "python" else None
+        ask = self._next_record if misses == "python" else None
         records, signature = self._records, self._declared.signature
         self._entry = kernels.CEntry(records.table, records.chain, signature, ask)
         self._code = self._entry.load(signature)
@@ -146,7 +146,7 @@ class CFunction:
 
     # --- what the C function asks -------------------------------------------------------------
 
-    def _ask(self, table: int, record: int, status: int, sure: int) -> int:
+    def _next_record(self, table: int, record: int, status: int, sure: int) -> int:
         """The record to be tried, 0 for the next one, or that the call failed."""
         try:
             if status == CStatus.MISS:

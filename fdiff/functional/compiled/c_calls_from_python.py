@@ -62,12 +62,12 @@ def _misfit(
             check.from_param(value)
         except not_foreign(ctypes.ArgumentError, TypeError):
             wanted = shaped(parameter)
-            held = _shown(parameter, value)
+            held = _described_argument(parameter, value)
             return f"{parameter.name} is {held}, where the C function takes {wanted}."
     return f"the arguments do not fit {declared.spelled('f')}."
 
 
-def _shown(parameter: CParameter, value: object) -> str:
+def _described_argument(parameter: CParameter, value: object) -> str:
     """The description of an argument in an error."""
     if not isinstance(value, np.ndarray):
         return f"of type {type(value).__name__}"

@@ -94,7 +94,8 @@ def call_example(
     leaves, spec = flatten((args, kwargs))
     ints = _taken_as_floats(target, args, kwargs)
     example_leaves = [
-        _settled(leaf, as_float, target.name) for leaf, as_float in zip(leaves, ints, strict=True)
+        _leaf_in_numba(leaf, as_float, target.name)
+        for leaf, as_float in zip(leaves, ints, strict=True)
     ]
     return Example(tuple(example_leaves), spec, ints)
 
@@ -112,7 +113,7 @@ def _taken_as_floats(
     return (*flags, *[False] * len(flatten(kwargs)[0]))
 
 
-def _settled(leaf: object, as_float: bool, call: str) -> object:  # noqa: FBT001 - for each leaf
+def _leaf_in_numba(leaf: object, as_float: bool, call: str) -> object:  # noqa: FBT001 - for each leaf
     """A leaf as code of Numba has it."""
     if type(leaf) is np.ndarray and leaf.dtype.kind in NUMERIC and leaf.dtype.isnative:
         return leaf

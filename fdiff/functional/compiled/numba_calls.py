@@ -115,7 +115,7 @@ class CallRecords:
             address = self.table.find(key, variant_of(program, f, example.given, split))
         if address:
             return address
-        words = ", ".join(map(_word, example.leaves))
+        words = ", ".join(map(_shown_leaf, example.leaves))
         fact = f"no kernel was made for ({words}), or for the branches taken there."
         way = 'Compile it before: g.compile(example), or leave misses="raise" out.'
         raise failure(InputError, self.name, fact, way)
@@ -207,7 +207,7 @@ def no_memory(name: str) -> MemoryError:
     return MemoryError(f"{name}: there is no memory for the workspace of a call.")
 
 
-def _word(leaf: object) -> str:
+def _shown_leaf(leaf: object) -> str:
     """A leaf as messages show it: the type of an array, or the value."""
     if not isinstance(leaf, np.ndarray):
         return repr(leaf)

@@ -79,7 +79,7 @@ class NumbaFunction(partial[R], Generic[P, R]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the prepared function; records are made anew."""
-        return _again, (self.func, self.callee.misses)
+        return _unpickled_function, (self.func, self.callee.misses)
 
 
 def _compile(callee: NumbaCallee, types: tuple[object, ...], kwargs: dict[str, object]) -> None:
@@ -89,7 +89,7 @@ def _compile(callee: NumbaCallee, types: tuple[object, ...], kwargs: dict[str, o
         callee.compile(args, named)
 
 
-def _again(prepared: Prepared[P, R], misses: str) -> NumbaFunction[P, R]:
+def _unpickled_function(prepared: Prepared[P, R], misses: str) -> NumbaFunction[P, R]:
     """A function for ``@njit`` code in another process, where nothing is compiled for it yet."""
     function: NumbaFunction[P, R] = NumbaFunction(prepared)
     function.callee = _callee(prepared, misses)
@@ -187,7 +187,7 @@ def njit(
         raise failure(InputError, name, fact, way)
     way = "Leave it out, so that Python makes kernels for new shapes, or write misses='raise'."
     misses = choice(misses, MISSES, "misses", name, way)
-    function = _again(prepared, misses)
+    function = _unpickled_function(prepared, misses)
     if examples or keywords:
         _compile(function.callee, examples, keywords)
     return function

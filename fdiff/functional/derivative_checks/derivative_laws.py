@@ -25,7 +25,7 @@ def check_value_twice(function: FunctionUnderCheck, settings: CheckSettings) -> 
         again = function.values(function.inputs)
         if len(again) != len(function.outputs):
             raise broken(function, "The number of outputs changes from call to call.")
-        gap = _gap(before, again)
+        gap = _largest_difference(before, again)
         rounding = ROUNDING * _largest(again) if function.by_fdiff else 0.0
         if gap <= settings.nondet_tol + rounding:
             return
@@ -106,7 +106,7 @@ def _check_derivative_twice(
     derivative: Arrays,
 ) -> None:
     """A second run for the same `seeds` gives the same `derivative`."""
-    gap = _gap(derivative, mode.ask(seeds))
+    gap = _largest_difference(derivative, mode.ask(seeds))
     if gap > settings.nondet_tol + ROUNDING * max(_largest(derivative), _largest(seeds)):
         fact = (
             f"{mode.title} is not reentrant, i.e., running {mode.title.lower()} with same input and"
@@ -131,7 +131,8 @@ def _check_linear(
     # A sum that cancels keeps the rounding error of its terms.
     scale = max(_largest(apart), _largest(seeds), _largest(other))
     if any(
-        _gap([a], [b]) > settings.nondet_tol + _rounding((*mode.seeds, result)) * scale
+        _largest_difference([a], [b])
+        > settings.nondet_tol + _rounding((*mode.seeds, result)) * scale
         for a, b, result in zip(together, apart, mode.results, strict=True)
     ):
         fact = (
@@ -165,13 +166,13 @@ def _check_undefined(
     if settings.backward_ad and len(outputs) > 1:
         pairs = {
             o: (
-                _without(function, partial(function.pull_one, o, bar)),
+                _pulled_without_cotangents(function, partial(function.pull_one, o, bar)),
                 function.pull(only(o, bar, outputs)),
             )
             for o, bar in enumerate(_random(outputs, rng))
             if bar.dtype.kind in "fc"
         }
-        for o in _apart(pairs, settings):
+        for o in _differing_pairs(pairs, settings):
             fact = (
                 "Expected all input grads to be undefined or zero when output grads are undefined"
                 f" or zero: with that of output {o} alone they are {pairs[o][0]}, with zeros for"
@@ -183,7 +184,7 @@ def _check_undefined(
             i: (function.push_one(i, dot), function.push(only(i, dot, inputs)))
             for i, dot in enumerate(_random(inputs, rng))
         }
-        for i in _apart(pairs, settings):
+        for i in _differing_pairs(pairs, settings):
             fact = (
                 f"Mismatch in tangent values when inputs other than {i} have undefined tangent"
                 f" values. Got: {pairs[i][0]} but expected: {pairs[i][1]}."
@@ -195,7 +196,9 @@ def _check_no_cotangents(function: FunctionUnderCheck) -> None:
     """Where all outputs have no cotangent, or one has none and the others zeros, nothing comes."""
     every = range(len(function.outputs))
     for undefined in [every, *[[o] for o in every if len(every) > 1]]:
-        gradients = _without(function, partial(function.pull_undefined, undefined))
+        gradients = _pulled_without_cotangents(
+            function, partial(function.pull_undefined, undefined)
+        )
         if any(np.any(g != 0) for g in gradients):
             fact = (
                 "Expected all input grads to be undefined or zero when all output grads are"
@@ -204,7 +207,7 @@ def _check_no_cotangents(function: FunctionUnderCheck) -> None:
             raise broken(function, fact)
 
 
-def _without(
+def _pulled_without_cotangents(
     function: FunctionUnderCheck, pull: Callable[[], list[np.ndarray]]
 ) -> list[np.ndarray]:
     """Pull back with outputs that have no cotangent, which rules must accept."""
@@ -219,7 +222,9 @@ def _without(
         raise broken(function, fact) from error
 
 
-def _apart(pairs: Mapping[int, tuple[Arrays, Arrays]], settings: CheckSettings) -> list[int]:
+def _differing_pairs(
+    pairs: Mapping[int, tuple[Arrays, Arrays]], settings: CheckSettings
+) -> list[int]:
     """Which pairs differ by more than rounding.
 
     That is relative to the largest entry of all pairs: what cancels to zero in one direction, as a
@@ -227,7 +232,7 @@ def _apart(pairs: Mapping[int, tuple[Arrays, Arrays]], settings: CheckSettings) 
     """
     scale = max((_largest(zero) for _, zero in pairs.values()), default=0.0)
     allowed = ROUNDING * scale + settings.nondet_tol
-    return [k for k, (alone, zero) in pairs.items() if _gap(alone, zero) > allowed]
+    return [k for k, (alone, zero) in pairs.items() if _largest_difference(alone, zero) > allowed]
 
 
 BATCHED = (
@@ -273,7 +278,7 @@ def _rounding(arrays: Arrays) -> float:
     )
 
 
-def _gap(first: Arrays, second: Arrays) -> float:
+def _largest_difference(first: Arrays, second: Arrays) -> float:
     """The largest difference of two lists of arrays; infinite where their shapes differ."""
     gap = 0.0
     for a, b in zip(first, second, strict=True):

@@ -29,7 +29,7 @@ def first_difference(
         for o, row in enumerate(measured):
             for i, block in enumerate(row):
                 if not close(analytical[o][i], block, rtol=settings.rtol, atol=settings.atol):
-                    words = _words(function, (mode, o, i), analytical[o][i], block)
+                    words = _message_with_jacobians(function, (mode, o, i), analytical[o][i], block)
                     return words, _picture(analytical[o][i], block, f"output {o} by input {i}")
     return None
 
@@ -39,7 +39,7 @@ def measured_jacobians(function: FunctionUnderCheck, settings: CheckSettings) ->
     return Measurement(function, settings.eps).jacobians()
 
 
-def _words(
+def _message_with_jacobians(
     function: FunctionUnderCheck,
     place: tuple[str, int, int],
     analytical: np.ndarray,

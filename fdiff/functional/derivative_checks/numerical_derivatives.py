@@ -67,11 +67,11 @@ class Measurement:
         return self.along(directions)
 
     def _central(self, directions: Arrays) -> list[np.ndarray]:
-        high, low = (self._moved(s, directions) for s in (self.eps, -self.eps))
+        high, low = (self._outputs_at_moved_points(s, directions) for s in (self.eps, -self.eps))
         pairs = zip(high, low, strict=True)
         return [(to_real(hi) - to_real(lo)) / (2.0 * self.eps) for hi, lo in pairs]
 
-    def _moved(self, step: float, directions: Arrays) -> list[np.ndarray]:
+    def _outputs_at_moved_points(self, step: float, directions: Arrays) -> list[np.ndarray]:
         """The outputs at the points moved along the directions; of the same types as before."""
         outputs = self.values([x + step * d for x, d in zip(self.points, directions, strict=True)])
         for what, now, before in (

@@ -51,7 +51,7 @@ def compare_projections(function: FunctionUnderCheck, settings: CheckSettings) -
                 else:
                     ours, theirs = pushed[o], moved[o]
                 bound = _bound(measurement, function, moved[o], out, v if pushed is None else None)
-                _judge(
+                _compare_whole_jacobians(
                     function, settings, (mode, o, i), np.asarray(ours), np.asarray(theirs), bound
                 )
 
@@ -86,7 +86,7 @@ def _bound(
     return terms if v is None else float(terms.sum())
 
 
-def _judge(
+def _compare_whole_jacobians(
     function: FunctionUnderCheck,
     settings: CheckSettings,
     place: tuple[str, int, int],

@@ -141,7 +141,7 @@ def trace_body(
     if words := outside.read():
         fact = f"{called}uses {words}, which may differ from trip to trip."
         raise body.error(TraceError, fact, ROWS)
-    if outermost and not _same(recording, recorded()):
+    if outermost and not _are_same_body(recording, recorded()):
         raise body.error(TraceError, called + "computes something else at its second run.", ROWS)
     extras = [cast("TracedArray", x) for x in recording.extra]
     _rely_on(recording.check, inputs, extras)
@@ -156,7 +156,7 @@ def trace_body(
     )
 
 
-def _same(first: Recording, second: Recording) -> bool:
+def _are_same_body(first: Recording, second: Recording) -> bool:
     """Whether two traces of a body compute the same of the same values."""
     outside = [
         [(x.home, x.id) for x in r.extra if isinstance(x, TracedArray)] for r in (first, second)

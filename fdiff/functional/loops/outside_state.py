@@ -19,14 +19,14 @@ class OutsideState:
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._variables = {id(cell): (name, cell) for name, cell in _cells(function, [])}
-        self._before = {key: _state(cell, DEPTH) for key, (_, cell) in self._variables.items()}
+        self._before = {key: _state_key(cell, DEPTH) for key, (_, cell) in self._variables.items()}
         self._stores = _stores()
         self._unknowns = _unknowns()
 
     def changed(self) -> str:
         """The first variable that is not as it was; empty if all are."""
         for key, (name, cell) in self._variables.items():
-            if _state(cell, DEPTH) != self._before[key]:
+            if _state_key(cell, DEPTH) != self._before[key]:
                 return f"`{name}`"
         now, before = _stores(), self._stores
         same = len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))
@@ -71,7 +71,7 @@ def _content(cell: object) -> object:
         return cell
 
 
-def _state(value: object, depth: int) -> object:
+def _state_key(value: object, depth: int) -> object:
     """A key that differs once the value was changed in place."""
     value = _content(value)
     if isinstance(value, TracedArray):
@@ -83,12 +83,12 @@ def _state(value: object, depth: int) -> object:
     if not depth or (session is not None and session.original(value) is not value):
         return id(value)  # `stores` has what is written to the user's own objects
     if type(value) is list or type(value) is tuple:
-        return id(value), [_state(x, depth - 1) for x in value]
+        return id(value), [_state_key(x, depth - 1) for x in value]
     if type(value) is dict:
-        return id(value), [(id(k), _state(x, depth - 1)) for k, x in value.items()]
+        return id(value), [(id(k), _state_key(x, depth - 1)) for k, x in value.items()]
     if type(value) is set:
         return id(value), {id(x) for x in value}
     held = getattr(value, "__dict__", None)
     if type(held) is dict and not isinstance(value, (type, FunctionType)):
-        return id(value), [(k, _state(x, depth - 1)) for k, x in held.items()]
+        return id(value), [(k, _state_key(x, depth - 1)) for k, x in held.items()]
     return id(value)

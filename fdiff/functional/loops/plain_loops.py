@@ -58,7 +58,7 @@ class Rows:
 
     def entry(self, k: int) -> object:
         """A copy of the row of a trip."""
-        return unflatten(self.spec, [_own(x[k]) for x in self.leaves])  # type: ignore[index] - arrays
+        return unflatten(self.spec, [_copied_leaf(x[k]) for x in self.leaves])  # type: ignore[index] - arrays
 
 
 def plain_scan(
@@ -81,7 +81,7 @@ def plain_scan(
     def trip(k: int, flags: list[bool]) -> tuple[list[object], list[object]]:
         nonlocal kinds, built
         with _within_trip(body, k):
-            returned = f(unflatten(spec, [*map(_own, leaves)]), rows.entry(k))
+            returned = f(unflatten(spec, [*map(_copied_leaf, leaves)]), rows.entry(k))
         carry, out = pair_of(body, returned)
         new, own = body.leaves(carry, "the carry of " + body.name)
         body.check_structure(own, spec)
@@ -97,7 +97,7 @@ def plain_scan(
         ]
     for k in order:
         leaves, out = trip(k, [False] * len(leaves))
-        outs.append([_own(x) for x in out])
+        outs.append([_copied_leaf(x) for x in out])
     if reverse:
         outs.reverse()
     columns = [np.stack(column) for column in zip(*outs, strict=True)]
@@ -110,7 +110,7 @@ def _type(leaf: object) -> ArrayType:
     return ArrayType(shape_of(leaf), np.asarray(leaf).dtype if dtype is None else np.dtype(dtype))
 
 
-def _own(leaf: object) -> object:
+def _copied_leaf(leaf: object) -> object:
     """A leaf that the body may store into."""
     return leaf.copy() if isinstance(leaf, (np.ndarray, TracedArray)) and leaf.ndim else leaf
 
@@ -147,13 +147,13 @@ def plain_while(
     trips, test = 0, LoopBody(body.call, cond)
     while True:
         with _within_trip(test, trips):
-            answer = cond(unflatten(spec, [*map(_own, leaves)]))
-        if not _holds(test, answer):
+            answer = cond(unflatten(spec, [*map(_copied_leaf, leaves)]))
+        if not _truth_of_condition(test, answer):
             break
         if limit is not None and trips == limit:
             raise ConvergenceError(exceeded(limit))
         with _within_trip(body, trips):
-            returned = function(unflatten(spec, [*map(_own, leaves)]))
+            returned = function(unflatten(spec, [*map(_copied_leaf, leaves)]))
         out, own = body.leaves(returned, "the value")
         body.check_structure(own, spec)
         parts = zip(kinds, [OutputLeaf(_type(x)) for x in out], named, flags, strict=True)
@@ -169,7 +169,7 @@ def plain_while(
     return unflatten(spec, last)
 
 
-def _holds(test: LoopBody, answer: object) -> bool:
+def _truth_of_condition(test: LoopBody, answer: object) -> bool:
     """The truth value that a condition returned; an error if it is no such value."""
     if shape_of(answer):
         fact = f"{test.name} must return one truth value, not {_type(answer)}."

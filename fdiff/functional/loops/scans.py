@@ -99,7 +99,7 @@ def scan(
     rows = Rows(xs, length, call)
     if not tracing() and not rows.length:
         return jit(lambda: scan(f, init, xs, length, reverse))()
-    own, run = _way(f, rows.length)
+    own, run = _body_and_loop(f, rows.length)
     return cast("tuple[C, Any]", run(LoopBody(call, f), own, init, rows, reverse=reverse))
 
 
@@ -148,11 +148,13 @@ def fori_loop(lower: int, upper: int, body: Callable[[Any, C], C], init: C) -> C
             fact = f"{name} must be an int, not {shown(bound)}."
             raise failure(InputError, call, fact, "Use ints, as for range.")
     if not kink_search.on and any(isinstance(x, TracedArray) for x in (lower, upper)):
-        return cast("C", _between(call, traced(lower), traced(upper), body, init))
+        return cast(
+            "C", _loop_between_traced_bounds(call, traced(lower), traced(upper), body, init)
+        )
     count = max(0, int(upper) - int(lower))
     if not tracing() and not count:
         return jit(lambda: fori_loop(lower, upper, body, init))()
-    own, run = _way(body, count)
+    own, run = _body_and_loop(body, count)
     first = int(lower)
     if run is _traced_scan:  # where no array is made
         index: Any = apply(iota, size=count)
@@ -164,7 +166,7 @@ def fori_loop(lower: int, upper: int, body: Callable[[Any, C], C], init: C) -> C
     return cast("C", run(LoopBody(call, body), step, init, rows)[0])
 
 
-def _between(
+def _loop_between_traced_bounds(
     call: str, lower: TracedArray, upper: TracedArray, body: Callable[..., object], init: object
 ) -> object:
     """The loop between bounds that are traced: it runs while its index is below the upper one."""
@@ -176,7 +178,7 @@ def _between(
     return traced_while(name, name, below, step, (handles([start], [SCALAR])[0], init), None)[1]
 
 
-def _way(
+def _body_and_loop(
     function: Callable[..., object], trips: int
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The function that runs in place of a body, and the function that runs the loop."""

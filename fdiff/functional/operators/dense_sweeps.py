@@ -212,7 +212,9 @@ class ChunkedSweeps:
         if isinstance(run, Inspection):
             return self._in_chunks(arrays, run)
         derivative = self.derivative
-        if derivative.asked.chunk_size is None and self._fits(arrays, asked=not executes(run)):
+        if derivative.asked.chunk_size is None and self._fits_one_kernel(
+            arrays, asked=not executes(run)
+        ):
             blocks = run(self.together, arrays)
             long = derivative.terms.long
             return derivative.with_zeros(blocks, arrays, run) if long else blocks
@@ -230,7 +232,7 @@ class ChunkedSweeps:
                 self._together = PlanStep(derivative.tape(), device=derivative.traced.device)
         return self._together
 
-    def _fits(self, arrays: Arrays, *, asked: bool) -> bool:
+    def _fits_one_kernel(self, arrays: Arrays, *, asked: bool) -> bool:
         """Whether a kernel runs all seeds at once within the budget.
 
         Whether to run in chunks is decided by the values that the interpreter would hold. A kernel

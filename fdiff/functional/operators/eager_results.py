@@ -35,7 +35,7 @@ def gradient_values(traced: Traced, arrays: Arrays, *, count: int) -> list[np.nd
     type_ = traced.tape.output_types[0]
     seed = np.ones(type_.shape, type_.dtype)[()]
     slopes = pull_values(_trace(traced), {traced.tape.outputs[0]: seed}, _inputs(traced))
-    return [*output_values(traced, arrays, count), *_settled(slopes, traced.wrt_types)]
+    return [*output_values(traced, arrays, count), *_own_arrays(slopes, traced.wrt_types)]
 
 
 def vjp_values(traced: Traced, arrays: Arrays) -> list[np.ndarray]:
@@ -45,7 +45,7 @@ def vjp_values(traced: Traced, arrays: Arrays) -> list[np.ndarray]:
     for o, bar in zip(floating, arrays[len(tape.inputs) :], strict=True):
         bars[o] = bars[o] + bar if o in bars else bar
     cotangents = pull_values(_trace(traced), bars, _inputs(traced))
-    return [*output_values(traced, arrays), *_settled(cotangents, traced.wrt_types)]
+    return [*output_values(traced, arrays), *_own_arrays(cotangents, traced.wrt_types)]
 
 
 def jvp_values(traced: Traced, arrays: Arrays) -> list[np.ndarray]:
@@ -53,7 +53,7 @@ def jvp_values(traced: Traced, arrays: Arrays) -> list[np.ndarray]:
     tape = traced.tape
     tangents = push_values(_trace(traced), _tangents(traced, arrays), tape.outputs)
     types = [t if t.floating else ArrayType(t.shape, F8) for t in tape.output_types]
-    return [*output_values(traced, arrays), *_settled(tangents, types)]
+    return [*output_values(traced, arrays), *_own_arrays(tangents, types)]
 
 
 def hvp_values(traced: Traced, arrays: Arrays, *, count: int) -> list[np.ndarray]:
@@ -61,7 +61,7 @@ def hvp_values(traced: Traced, arrays: Arrays, *, count: int) -> list[np.ndarray
     trace = _trace(traced)
     slopes = enter_gradient(trace, traced.tape.outputs[0], _inputs(traced))
     products = push_values(trace, _tangents(traced, arrays), slopes)
-    return [*output_values(traced, arrays, count), *_settled(products, traced.wrt_types)]
+    return [*output_values(traced, arrays, count), *_own_arrays(products, traced.wrt_types)]
 
 
 def jacobian_values(traced: Traced, asked: DenseBlocks, arrays: Arrays) -> list[np.ndarray]:
@@ -92,7 +92,7 @@ def _tangents(traced: Traced, arrays: Arrays) -> dict[int, object]:
     return dict(zip(_inputs(traced), vectors, strict=True))
 
 
-def _settled(values: Derivatives, types: Sequence[ArrayType]) -> list[np.ndarray]:
+def _own_arrays(values: Derivatives, types: Sequence[ArrayType]) -> list[np.ndarray]:
     """Derivatives as arrays of these types that nobody else holds; zeros where there is none."""
     return [
         np.zeros(t.shape, t.dtype) if x is None else np.array(np.broadcast_to(x, t.shape), t.dtype)
@@ -148,7 +148,7 @@ def _seeded(
         size = min(most, seed.size - lo)
         units = np.eye(size, seed.size, lo, dtype=seed.dtype).reshape((size, *seed.shape))
         kinds = [ArrayType((size, *t.shape), t.dtype) for t in types]
-        for place, part in zip(whole, _settled(derive(units), kinds), strict=True):
+        for place, part in zip(whole, _own_arrays(derive(units), kinds), strict=True):
             place[lo : lo + size] = part
     return whole
 

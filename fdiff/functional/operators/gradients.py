@@ -67,7 +67,7 @@ class GradPlan(OperatorPlan):
         return ((out, aux), slope) if self.value else (slope, aux)
 
 
-def _check(traced: Traced, _: str, *, has_aux: bool, choice: str) -> None:
+def _check_scalar_output(traced: Traced, _: str, *, has_aux: bool, choice: str) -> None:
     """Refuse functions that have no gradient."""
     spec, outs, call = traced.out_spec, traced.outs, traced.call
     if has_aux:
@@ -121,7 +121,7 @@ def _prepare(
 def _operator(function: Function, has_aux: bool, choice: str, device: str) -> Operator:  # noqa: FBT001 - a key
     settings: dict[str, object] = {"has_aux": has_aux, "complex_inputs": choice, "device": device}
     plan = partial(GradPlan, value=function is value_and_grad, has_aux=has_aux)
-    check = partial(_check, has_aux=has_aux, choice=choice)
+    check = partial(_check_scalar_output, has_aux=has_aux, choice=choice)
     return Operator(function, settings, plan, check, SWEEP)
 
 

@@ -95,7 +95,7 @@ class HvpPlan(OperatorPlan):
         return deliver(outs[0], self.traced.scalars[0]), gradients(self.traced, outs[1:])
 
 
-def _check(traced: Traced, name: str, *, strict: bool) -> None:
+def _check_product_exists(traced: Traced, name: str, *, strict: bool) -> None:
     """Refuse functions of which there is no such product."""
     check_outputs(traced, name)
     if strict:
@@ -350,7 +350,7 @@ def _operators(function: Function, plan: MakePlan) -> dict[tuple[bool, str], Ope
             function,
             {"strict": strict, "device": device},
             plan,
-            partial(_check, strict=strict),
+            partial(_check_product_exists, strict=strict),
             SWEEP,
         )
         for strict in (False, True)

@@ -56,7 +56,7 @@ class Structures:
         None for a dense derivative that sweeps do as well, or whose structure changes all the time.
         """
         for structure in self.kept:
-            if _holds(structure, arrays):
+            if _is_unchanged(structure, arrays):
                 if structure is not self.kept[0]:
                     self.kept = [
                         structure,
@@ -111,7 +111,7 @@ def readers(arrays: Arrays, wrt: Sequence[int]) -> Known:
     return [None if k in wrt else _reader(a) for k, a in enumerate(arrays)]
 
 
-def _holds(structure: SparseTape, arrays: Arrays) -> bool:
+def _is_unchanged(structure: SparseTape, arrays: Arrays) -> bool:
     """Whether all that a structure rests on is as it was."""
     for k, seen in structure.pins.items():
         value = _value(arrays[k])

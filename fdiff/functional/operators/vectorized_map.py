@@ -261,7 +261,7 @@ def _results_in_order(
 def _joined_leaf(leaves: Sequence[object], order: np.ndarray, axis: Axis, call: str) -> object:
     """One leaf of the results of all parts."""
     traced = [leaf for leaf in leaves if isinstance(leaf, TracedArray)]
-    if not traced and all(leaf is leaves[0] or _alike(leaf, leaves[0]) for leaf in leaves):
+    if not traced and all(leaf is leaves[0] or _same_structure(leaf, leaves[0]) for leaf in leaves):
         return leaves[0]
     if len(traced) < len(leaves):
         fact = "the function returns different objects that are not numbers for different elements."
@@ -274,7 +274,7 @@ def _joined_leaf(leaves: Sequence[object], order: np.ndarray, axis: Axis, call: 
     return axis_moved_to(whole, element, axis, whole.shape[0], call)
 
 
-def _alike(first: object, other: object) -> bool:
+def _same_structure(first: object, other: object) -> bool:
     return type(first) is type(other) and bool(np.all(first == other))
 
 

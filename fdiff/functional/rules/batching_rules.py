@@ -86,7 +86,7 @@ class BatchingRule:
             fact = f"gives {len(outs)} arrays; the function returns {len(types)}."
             raise self.results.error(InputError, fact, "Return what the function returns.")
         return [
-            self._checked(x, axis, type_, size)
+            self._with_leading_axis(x, axis, type_, size)
             for (x, axis), type_ in zip(outs, types, strict=True)
         ]
 
@@ -105,7 +105,7 @@ class BatchingRule:
             raise RuntimeError(f"{TWO_RESULTS}Got {len(result)} returns instead")
         return result
 
-    def _checked(
+    def _with_leading_axis(
         self, out: object, axis: int | None, type_: ArrayType, size: int
     ) -> tuple[TracedArray, bool]:
         """A result with the axis of the elements in front, and whether it has one."""

@@ -110,10 +110,10 @@ def checkpoint(
         return Checkpointed(function)
     if tracing():
         return Checkpointed(function)(*args, **kwargs)
-    return _outside(function, args, kwargs)
+    return _call_untraced(function, args, kwargs)
 
 
-def _outside(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_untraced(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call where nothing is traced: recorded arrays may be among what it reads."""
     recorded = hooks.recorded_checkpoint
     if recorded is None:
@@ -132,7 +132,7 @@ class Checkpointed(CustomFunction[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if not tracing():
-            return _outside(self.fun, args, kwargs)
+            return _call_untraced(self.fun, args, kwargs)
         own = copy(self)
         own.fun = private(self.fun)
         if not any(trace.guards.active for trace in stack.traces):

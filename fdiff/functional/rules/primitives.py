@@ -217,7 +217,7 @@ def primitive(
         fact = f"one of partials, vjp and jvp is needed, not {len(rules)}."
         raise failure(InputError, name, fact, "The others are derived from it.")
     check_callable(rules[0], "primitive")
-    _check(name, like, samples)
+    _check_result_type(name, like, samples)
     if sparsity is not None:
         check_callable(sparsity, "primitive")
     rule, count = None, 0
@@ -239,7 +239,7 @@ def primitive(
     return result
 
 
-def _check(name: str, like: object, samples: object) -> None:
+def _check_result_type(name: str, like: object, samples: object) -> None:
     """Refuse a type of the result, or samples, that are of no use."""
     if like is not None and not callable(like) and not is_int(like):
         fact = f"like must be a position or a function, not {type(like).__name__}."

@@ -92,7 +92,7 @@ def encode(
     assembler = Assembler(tape, _last_reads(tape))
     try:
         _enter(assembler)
-        _walk(assembler)
+        _encode_nodes(assembler)
         far = tuple(_sent(assembler, o) for o in tape.outputs)
     except not_foreign(OverflowError):  # also for arrays without entries, along their other axes
         raise RefusedError("a place or a length takes more than 32 bits") from None
@@ -203,7 +203,7 @@ def _enter(assembler: Assembler) -> None:
         assembler.make(i, layout)
 
 
-def _walk(assembler: Assembler) -> None:
+def _encode_nodes(assembler: Assembler) -> None:
     """Encode node by node; most are a view or elementwise and are done right here."""
     nodes, places, layouts = assembler.tape.nodes, assembler.places, assembler.layouts
     owners, dying = assembler.owners, assembler.dying
@@ -219,7 +219,7 @@ def _walk(assembler: Assembler) -> None:
         if lowering is None and key not in lowerings:
             lowering = lowerings[key] = _lowering_of(assembler, node)
         if isinstance(lowering, ElementwiseInstruction):
-            _apply(assembler, i, args, lowering)
+            _encode_elementwise(assembler, i, args, lowering)
         elif isinstance(lowering, Alias):
             a = args[0]
             places[i], layouts[i], owners[i] = (
@@ -238,7 +238,7 @@ def _walk(assembler: Assembler) -> None:
             assembler.release(i)
 
 
-def _apply(
+def _encode_elementwise(
     assembler: Assembler, i: int, args: tuple[int, ...], lowering: ElementwiseInstruction
 ) -> None:
     """One elementwise instruction."""

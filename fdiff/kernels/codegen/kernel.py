@@ -140,7 +140,7 @@ def _programs(
             yield from _programs(body.lowered, body.suffix + suffix)
 
 
-def _parts(program: LoopProgram | ParallelProgram) -> Iterator[Nest | Call]:
+def _nests_and_calls(program: LoopProgram | ParallelProgram) -> Iterator[Nest | Call]:
     """The nests and calls of a program, and of the bodies of its loops and switches."""
     items = (item for _, own in _programs(program) for item in own.all_items)
     return (part for item in items for part in nests_and_calls(item))
@@ -158,12 +158,12 @@ def _with_numbered_bodies(lines: list[Line], program: LoopProgram | ParallelProg
 
 def _has_trips(program: LoopProgram | ParallelProgram) -> bool:
     """Whether there are loops over trips."""
-    return any(isinstance(part, SequentialLoop) for part in _parts(program))
+    return any(isinstance(part, SequentialLoop) for part in _nests_and_calls(program))
 
 
 def _has_angles(program: LoopProgram | ParallelProgram) -> bool:
     """Whether there are sines and the like, whose argument may be out of range."""
-    nests = [part for part in _parts(program) if isinstance(part, Nest)]
+    nests = [part for part in _nests_and_calls(program) if isinstance(part, Nest)]
     return any(has_angle(statement) for nest in nests for statement in nest.all_statements)
 
 

@@ -39,7 +39,7 @@ def emit_nest(nest: Nest, symbols: SymbolTable) -> list[Line]:
     if nest.branches:
         return out + _edges(lines, nest)
     if nest.excluded:
-        return out + _around(lines, nest)
+        return out + _loops_around_box(lines, nest)
     for depth in range(lines.rank + 1):
         out += deeper(lines.before[depth], depth)
         if depth < lines.rank:
@@ -84,7 +84,7 @@ def _outer(lines: _Lines, nest: Nest) -> tuple[list[Line], str]:
     return out, " and ".join(f"{begin} <= i{k} < {end}" for k, begin, end in bounds)
 
 
-def _around(lines: _Lines, nest: Nest) -> list[Line]:
+def _loops_around_box(lines: _Lines, nest: Nest) -> list[Line]:
     """Loops around the excluded box: the innermost runs up to it, then on from its end."""
     out, inside = _outer(lines, nest)
     last = lines.rank - 1

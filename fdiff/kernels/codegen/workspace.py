@@ -23,7 +23,7 @@ def allocate(
     short = {t.name for t in program.temporaries if t.rows}
     first: dict[str, int] = {}
     last: dict[str, int] = {}
-    for k, names in enumerate(_uses(program, short)):
+    for k, names in enumerate(_memory_by_item(program, short)):
         for name in names:
             first.setdefault(name, k)
             last[name] = k
@@ -58,7 +58,7 @@ class _Pool:
         return heappop(self.free) if self.free else new
 
 
-def _uses(program: LoopProgram | ParallelProgram, short: set[str]) -> Iterator[list[str]]:
+def _memory_by_item(program: LoopProgram | ParallelProgram, short: set[str]) -> Iterator[list[str]]:
     """The memory that each item uses, in order; `short` is memory for one tile of rows.
 
     A tile loop uses all other memory from its beginning to its end.

@@ -140,7 +140,7 @@ class CudaProgram:
     def text(self) -> str:
         """All kernels as one text, with what is launched and called in between."""
         shown: set[str] = set()
-        return "\n\n".join(_shown(step, shown) for step in self.steps) + "\n"
+        return "\n\n".join(_step_text(step, shown) for step in self.steps) + "\n"
 
     def of(self, role: Role) -> tuple[DeviceMemory, ...]:
         """The memory of one role, by its numbers."""
@@ -190,7 +190,7 @@ def _kernels(step: Step) -> list[CudaKernel]:
     return [launch.kernel for launch in launches]
 
 
-def _shown(step: Step, shown: set[str]) -> str:
+def _step_text(step: Step, shown: set[str]) -> str:
     """A step as text: a kernel with its launch in a comment, or a call as a comment.
 
     Kernels that were `shown` before stand there by their names, with their arguments.

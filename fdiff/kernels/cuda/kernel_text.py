@@ -175,7 +175,7 @@ class KernelTexts:
         """The program of all that was found."""
         steps: list[Step] = []
         stored_locals: dict[str, None] = {}  # locals that kernels so far have stored
-        words = [set(_words(getattr(draft, "lines", ()))) for draft in self._steps]
+        words = [set(_called_words(getattr(draft, "lines", ()))) for draft in self._steps]
         last = {w: k for k, some in enumerate(words) for w in some & self.locals.keys()}
         for k, step in enumerate(self._steps):
             if not isinstance(step, _KernelDraft):
@@ -196,11 +196,11 @@ class KernelTexts:
         tail = ["if grid_thread == 0:"] if stored else []
         tail += indented(_stored(n, self.locals[n]) for n in stored)
         body = self._with_loads([*draft.lines, *tail], stored_before)
-        words = set(_words(body))
+        words = set(_called_words(body))
         scalars = [n for n in self._scalars if n in words]
         loaded = [f"{n} = {n}_memory[0]" + " != 0" * (self.dtypes[n] == "b1") for n in scalars]
         loaded += [self._narrow[n] for n in self._by_value(words) if n in self._narrow]
-        words |= set(_words(loaded))
+        words |= set(_called_words(loaded))
         words |= {w for n, text in _INDICES.items() if n in words for w in names_in(text)}
         indices = [f"{n} = {text}" for n, text in _INDICES.items() if n in words]
         helpers = "".join(text + "\n\n" for name, text in _FUNCTIONS.items() if name in words)
@@ -235,7 +235,7 @@ class KernelTexts:
         The same of numbers, from tables, if there are many. Parts are what lies between barriers:
         all values at once would fill the registers.
         """
-        words = set(_words(lines))
+        words = set(_called_words(lines))
         loads = {n: [_loaded(n, self.locals[n])] for n in stored_before if n in words}
         numbers = _numbers(words)
         for letter, table, first in (("f", "floats", 0), ("m", "integers", self._graph.sizes)):
@@ -249,8 +249,8 @@ class KernelTexts:
         stored = (f"{n}_memory[0] = " for n in loads if n in assigned)
         if any(text in line for text in stored for line in lines):
             out.append(BARRIER)  # the first thread may store what others have not loaded yet
-        for part in _parts(lines):
-            here = set(_words(part)) - assigned
+        for part in _between_barriers(lines):
+            here = set(_called_words(part)) - assigned
             out += [line for n, some in loads.items() if n in here for line in some]
             out += part
         return out
@@ -309,7 +309,7 @@ def _continued(program: LoopProgram) -> dict[str, str]:
     }
 
 
-def _words(lines: Iterable[str]) -> list[str]:
+def _called_words(lines: Iterable[str]) -> list[str]:
     return [w for line in lines if not line.lstrip().startswith("#") for w in names_in(line)]
 
 
@@ -328,7 +328,7 @@ def length(lines: Iterable[str]) -> int:
     return sum(1 + sum(_CALLED.get(name, 0) for name in names_in(line)) for line in lines)
 
 
-def _parts(lines: list[str]) -> Iterator[list[str]]:
+def _between_barriers(lines: list[str]) -> Iterator[list[str]]:
     """The lines from one barrier of all threads to the next."""
     begins = [k + 1 for k, line in enumerate(lines) if line == BARRIER]
     for begin, end in pairwise([0, *begins, len(lines)]):

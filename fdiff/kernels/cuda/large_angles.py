@@ -46,22 +46,22 @@ def _table(code: NvvmBuilder) -> ir.Value:
     return table
 
 
-def _of(value: int) -> ir.Constant:
+def _constant(value: int) -> ir.Constant:
     return ir.Constant(WORD, value)
 
 
 def _bits_from(code: NvvmBuilder, position: ir.Value) -> list[ir.Value]:
     """Three words of the table from a bit on, the most significant first."""
     table = _table(code)
-    number, shift = code.lshr(position, _of(6)), code.and_(position, _of(63))
+    number, shift = code.lshr(position, _constant(6)), code.and_(position, _constant(63))
     words: list[ir.Value] = []
     for k in range(4):
-        place = code.gep(table, [_of(0), code.add(number, _of(k))], inbounds=True)
+        place = code.gep(table, [_constant(0), code.add(number, _constant(k))], inbounds=True)
         words.append(code.load(place))
     out: list[ir.Value] = []
     for high, low in pairwise(words):
         # in two steps, because a shift by 64 has no meaning
-        rest = code.lshr(code.lshr(low, _of(1)), code.sub(_of(63), shift))
+        rest = code.lshr(code.lshr(low, _constant(1)), code.sub(_constant(63), shift))
         out.append(code.or_(code.shl(high, shift), rest))
     return out
 
@@ -79,27 +79,27 @@ def reduced(x: Value) -> tuple[Value, Value]:
     """``|x| - k pi/2`` for a double beyond the reach of the formulas, and the last bits of `k`."""
     code = cast("NvvmBuilder", x.code)
     bits = code.bits(x.at)
-    exponent = code.and_(code.lshr(bits, _of(52)), _of(0x7FF))
-    digits = code.or_(code.and_(bits, _of((1 << 52) - 1)), _of(1 << 52))
+    exponent = code.and_(code.lshr(bits, _constant(52)), _constant(0x7FF))
+    digits = code.or_(code.and_(bits, _constant((1 << 52) - 1)), _constant(1 << 52))
     # The bits before this one contribute multiples of 4 to the quotient by pi/2.
-    first, second, third = _bits_from(code, code.add(exponent, _of(64 - 1075 - 2)))
+    first, second, third = _bits_from(code, code.add(exponent, _constant(64 - 1075 - 2)))
     p0 = code.mul(digits, third)
     lower, carried = code.mul(digits, second), _high_product(code, digits, third)
     p1 = code.add(lower, carried)
     p2 = code.add(code.mul(digits, first), _high_product(code, digits, second))
     p2 = code.add(p2, _carry(code, p1, lower))
     # The first two bits are the quadrant, the others its fraction, taken with a sign.
-    high = code.or_(code.shl(p2, _of(2)), code.lshr(p1, _of(62)))
-    low = code.or_(code.shl(p1, _of(2)), code.lshr(p0, _of(62)))
-    quadrant = code.add(code.lshr(p2, _of(62)), code.lshr(high, _of(63)))
-    negative = code.icmp_signed("<", high, _of(0))
+    high = code.or_(code.shl(p2, _constant(2)), code.lshr(p1, _constant(62)))
+    low = code.or_(code.shl(p1, _constant(2)), code.lshr(p0, _constant(62)))
+    quadrant = code.add(code.lshr(p2, _constant(62)), code.lshr(high, _constant(63)))
+    negative = code.icmp_signed("<", high, _constant(0))
     mask = code.sext(negative, WORD)
     low, high = code.xor(low, mask), code.xor(high, mask)
     carry = code.zext(negative, WORD)
     low = code.add(low, carry)
     high = code.add(high, code.and_(carry, _carry(code, low, carry)))
-    upper = code.uitofp(code.and_(high, _of(~0x7FF & (1 << 64) - 1)), F8.real)
-    rest = code.or_(code.shl(high, _of(53)), code.lshr(low, _of(11)))
+    upper = code.uitofp(code.and_(high, _constant(~0x7FF & (1 << 64) - 1)), F8.real)
+    rest = code.or_(code.shl(high, _constant(53)), code.lshr(low, _constant(11)))
     a = Value(code, upper) * 2.0**-64
     b = Value(code, code.uitofp(rest, F8.real)) * 2.0**-117
     product = a * _HALF_PI[0]
@@ -114,14 +114,14 @@ def _with_far(near: Formula, far: Formula, name: str) -> Formula:
     def formula(x: Value) -> Value:
         if not x.double:
             near_out = near(x)
-            return _either(x, near_out, lambda: formula(x.to(F8)).to(F4))
-        return _either(x, near(x), lambda: far(x))
+            return _near_or_far(x, near_out, lambda: formula(x.to(F8)).to(F4))
+        return _near_or_far(x, near(x), lambda: far(x))
 
     formula.__name__ = name
     return formula
 
 
-def _either(x: Value, near: Value, far: Callable[[], Value]) -> Value:
+def _near_or_far(x: Value, near: Value, far: Callable[[], Value]) -> Value:
     """`near`, or what `far` gives where `x` is out of range."""
     code: Any = x.code
     test = out_of_range(x).at

@@ -76,28 +76,28 @@ class NvvmBuilder(ir.IRBuilder):
 
     def bits(self, x: ir.Value) -> ir.Value:
         """The pattern of bits of a real number."""
-        return self.bitcast(x, _whole(x))
+        return self.bitcast(x, _integer_type(x))
 
 
 def _fabs(code: NvvmBuilder, x: ir.Value) -> ir.Value:
-    size = code.and_(code.bits(x), _whole(x)(_sign_bit(x) - 1))
+    size = code.and_(code.bits(x), _integer_type(x)(_sign_bit(x) - 1))
     return code.bitcast(size, x.type)
 
 
 def _copysign(code: NvvmBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     sign = _sign_bit(x)
-    size = code.and_(code.bits(x), _whole(x)(sign - 1))
-    signed = code.or_(size, code.and_(code.bits(y), _whole(x)(sign)))
+    size = code.and_(code.bits(x), _integer_type(x)(sign - 1))
+    signed = code.or_(size, code.and_(code.bits(y), _integer_type(x)(sign)))
     return code.bitcast(signed, x.type)
 
 
-def _whole(x: ir.Value) -> ir.IntType:
+def _integer_type(x: ir.Value) -> ir.IntType:
     """The integers of a real number's width."""
     return _WHOLE[str(x.type)]
 
 
 def _sign_bit(x: ir.Value) -> int:
-    return 1 << (_whole(x).width - 1)
+    return 1 << (_integer_type(x).width - 1)
 
 
 def _extremum(sign: str, of_bits: str) -> Callable[[NvvmBuilder, ir.Value, ir.Value], ir.Value]:

@@ -58,7 +58,7 @@ def control_parameters(draft: Draft, node: Node) -> Data:
             "counters",
             tuple(
                 [
-                    (k - 1, _beginning(draft, k, node))
+                    (k - 1, _first_row(draft, k, node))
                     for k in range(1, len(node.args))
                     if k not in slots
                 ]
@@ -71,7 +71,7 @@ def control_parameters(draft: Draft, node: Node) -> Data:
     )
 
 
-def _beginning(draft: Draft, slot: int, node: Node) -> str:
+def _first_row(draft: Draft, slot: int, node: Node) -> str:
     """The number of the first row of those that count; empty for 0."""
     begin = _count_from(draft.tape, draft.tape.nodes[node.args[slot]])
     assert begin is not None, "rows that do not count"

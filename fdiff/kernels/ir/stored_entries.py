@@ -66,7 +66,7 @@ class StoredEntries:
             steps = [dict(nodes[j].params)["steps"] for j in (k, below)]
             return shapes[0] == shapes[1] and steps[0] == steps[1]
 
-        return alike(i) or (i in self._above and alike(self._above[i]))
+        return alike(i) or (i in self._next_stores and alike(self._next_stores[i]))
 
     @cached_property
     def indexed(self) -> dict[int, tuple[int, ...]]:
@@ -93,7 +93,7 @@ class StoredEntries:
         return {node.args[0] for node in slices}
 
     @cached_property
-    def _above(self) -> dict[int, int]:
+    def _next_stores(self) -> dict[int, int]:
         """The store into each array that nothing else reads."""
         nodes = self.tape.nodes
         users = Counter(self.tape.outputs)
@@ -105,11 +105,11 @@ class StoredEntries:
     def _chain(self, i: int) -> list[int]:
         """The stores that follow one another, the first first, of which `i` is one."""
         nodes = self.tape.nodes
-        while _is_store(nodes[base := nodes[i].args[0]]) and base in self._above:
+        while _is_store(nodes[base := nodes[i].args[0]]) and base in self._next_stores:
             i = base
         chain = [i]
-        while chain[-1] in self._above:
-            chain.append(self._above[chain[-1]])
+        while chain[-1] in self._next_stores:
+            chain.append(self._next_stores[chain[-1]])
         return chain
 
     # --- slices alone -----------------------------------------------------------------------
@@ -117,12 +117,12 @@ class StoredEntries:
     def _compared(self, chain: Sequence[int]) -> tuple[list[int], bool]:
         """Stores into slices: how many below each are disjoint, and whether all is written."""
         nodes = self.tape.nodes
-        counts = [self._beside(i) for i in chain]
+        counts = [self._disjoint_stores_below(i) for i in chain]
         parts = sum(nodes[nodes[i].args[1]].type.size for i in chain)
         apart = all(n >= k for k, n in enumerate(counts))
         return counts, apart and parts == nodes[chain[0]].type.size
 
-    def _beside(self, i: int) -> int:
+    def _disjoint_stores_below(self, i: int) -> int:
         """How many stores into slices just below a store are into other entries."""
         nodes, node, count = self.tape.nodes, self.tape.nodes[i], 0
         base = node.args[0]
@@ -148,14 +148,14 @@ class StoredEntries:
         counts: list[int] = []
         has_places = True
         for k, i in enumerate(chain):
-            place = self._place(i)
+            place = self._constant_index(i)
             has_places = has_places and place is not None
             place = ... if place is None else place
             counts.append(min(k - 1 - int(last[place].max(initial=-1)), MOST_COMPARED))
             last[place] = k
         return counts, has_places and bool(np.all(last >= 0))
 
-    def _place(self, i: int) -> Any:
+    def _constant_index(self, i: int) -> Any:
         """The entries of a store as an index of NumPy; None if they are not constant."""
         node = self.tape.nodes[i]
         if node.primitive.kind is Kind.SCATTER_SET:

@@ -33,13 +33,13 @@ def hint_long_loop(back: ir.ConditionalBranch, lines: int) -> None:
     """
     if lines >= LONG_LOOP:
         masked = ("vectorize.predicate.enable", ir.Constant(_TRUTH, 1))
-        _give(back, [_ALONE, ("unroll.disable",), *([masked] if has("avx512f") else [])])
+        _attach_hints(back, [_ALONE, ("unroll.disable",), *([masked] if has("avx512f") else [])])
 
 
 def hint_many_calls(back: ir.ConditionalBranch, calls: int) -> None:
     """Have LLVM vectorise a loop without interleaving if it calls many elementary functions."""
     if calls >= MANY_CALLS:
-        _give(back, [_ALONE])
+        _attach_hints(back, [_ALONE])
 
 
 def calls_in(body: Sequence[ast.stmt], lines: Container[int] | None = None) -> int:
@@ -57,7 +57,7 @@ def _is_elementary(function: ast.expr) -> bool:
     return word is not None and word.elementary
 
 
-def _give(back: ir.ConditionalBranch, hints: Sequence[Hint]) -> None:
+def _attach_hints(back: ir.ConditionalBranch, hints: Sequence[Hint]) -> None:
     """Attach metadata to the branch that closes a loop."""
     module = back.module
     nodes = [

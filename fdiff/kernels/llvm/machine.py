@@ -135,7 +135,7 @@ def glue_code(module: ir.Module | str) -> bytes:
         passes.add_always_inliner_pass()
         passes.add_sroa_pass()
         passes.add_simplify_cfg_pass()
-        _run(passes, parsed, _builder(target(), 1))
+        _run_passes(passes, parsed, _builder(target(), 1))
 
     return _compiled(module, _emitted, shorten, level=1)
 
@@ -155,8 +155,8 @@ def routine_code(module: ir.Module | str, entry: str) -> bytes:
         passes.add_instruction_combine_pass()
         passes.add_loop_rotate_pass()
         passes.add_simplify_cfg_pass()
-        _run(passes, parsed, builder)
-        _run(builder.getFunctionPassManager(), parsed.get_function(entry), builder)
+        _run_passes(passes, parsed, builder)
+        _run_passes(builder.getFunctionPassManager(), parsed.get_function(entry), builder)
 
     return _compiled(module, _emitted, optimise)
 
@@ -172,7 +172,7 @@ def wrapped_code(optimised: str, wrapper: ir.Module, entry: str) -> bytes:
                 function.linkage = llvm.Linkage.internal
         passes = llvm.create_new_module_pass_manager()
         passes.add_global_dead_code_eliminate_pass()
-        _run(passes, parsed, _builder(target()))
+        _run_passes(passes, parsed, _builder(target()))
 
     return _compiled(optimised, _emitted, link)
 
@@ -216,14 +216,14 @@ def _emitted(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> bytes:
 
 def _optimise(module: llvm.ModuleRef, *, unrolled: bool = True, packed: bool = True) -> None:
     builder = _builder(target(), unrolled=unrolled, packed=packed)
-    _run(builder.getModulePassManager(), module, builder)
+    _run_passes(builder.getModulePassManager(), module, builder)
 
 
 def _simplify(module: llvm.ModuleRef) -> None:
     builder = _builder(target(), packed=False, speed=1)
     for function in module.functions:
         if not function.is_declaration:
-            _run(builder.getFunctionPassManager(), function, builder)
+            _run_passes(builder.getFunctionPassManager(), function, builder)
 
 
 @lru_cache(maxsize=16)  # in llvmlite 0.50 each one leaves 1.5 KB behind
@@ -237,7 +237,7 @@ def _builder(
     return llvm.create_pass_builder(_machine(of, level), options)
 
 
-def _run(
+def _run_passes(
     passes: ModulePassManager | FunctionPassManager,
     on: llvm.ModuleRef | llvm.ValueRef,
     builder: llvm.PassBuilder,

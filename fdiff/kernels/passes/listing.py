@@ -18,13 +18,13 @@ def listing(program: Form) -> str:
     if isinstance(program, KernelGraph):
         return graph_text(program)
     if isinstance(program, Plan):
-        return graph_text(program.graph, _places(program))
+        return graph_text(program.graph, _places_of_values(program))
     if isinstance(program, Schedule):
         return _schedule_text(program)
     return program_text(program)
 
 
-def _places(plan: Plan) -> dict[int, str]:
+def _places_of_values(plan: Plan) -> dict[int, str]:
     """The memory or local of each value that has one; all others are fused into their readers."""
     stored = sorted(plan.stored & plan.names.keys())
     return {i: f"in {plan.names[i]}" for i in stored}
@@ -33,7 +33,7 @@ def _places(plan: Plan) -> dict[int, str]:
 def _schedule_text(schedule: Schedule) -> str:
     """The graph of a schedule, then its nests with the effects in each."""
     plan = schedule.plan
-    lines = graph_text(plan.graph, _places(plan)).splitlines()
+    lines = graph_text(plan.graph, _places_of_values(plan)).splitlines()
     for nest in schedule.nests:
         loops = f"nest over ({', '.join(nest[0].domain)})"
         lines.append("call:" if nest[0].kind is EffectKind.CALL else f"{loops}:")

@@ -39,7 +39,7 @@ def _ordered(x: TracedArray) -> TracedArray:
     return sort(x, -1)
 
 
-def _at(rows: TracedArray, places: object) -> TracedArray:
+def _entries_at(rows: TracedArray, places: object) -> TracedArray:
     """``rows[..., places]``, where each row has its own positions; further axes of `places` come first."""
     extra = places.ndim - (rows.ndim - 1)
     front = rows.reshape((*(1,) * extra, *rows.shape))
@@ -83,7 +83,7 @@ def nanmedian(a: object, axis: object = None, out: object = None, overwrite_inpu
         return median(array, axis, None, False, keepdims)
     ordered = _ordered(rows.entries)
     count = np.sum(~np.isnan(ordered), axis=-1)
-    low, high = (_at(ordered, np.maximum(k, 0)) for k in ((count - 1) // 2, count // 2))
+    low, high = (_entries_at(ordered, np.maximum(k, 0)) for k in ((count - 1) // 2, count // 2))
     middle = np.where(count % 2 == 1, low, (low + high) / 2.0).astype(array.dtype)
     return _finish(np.where(count > 0, middle, np.nan).astype(array.dtype), rows, keepdims)
 
@@ -106,7 +106,7 @@ def _boundary(place: object, down: object) -> object:
     return np.maximum(np.where(down, below, below + 1), 0).astype(INT)
 
 
-def _place(n: object, q: object, method: str) -> object:
+def _quantile_position(n: object, q: object, method: str) -> object:
     """The position of quantile `q` among `n` sorted entries; an integer where nothing is interpolated."""
     if method == "inverted_cdf":
         place = n * q - 1
@@ -143,15 +143,15 @@ def _blend(low: TracedArray, high: TracedArray, t: object) -> TracedArray:
 def _interpolated(ordered: TracedArray, count: object, q: object, method: str, *, weak: bool) -> TracedArray:
     """Quantiles of sorted rows of `count` entries each, an axis for each of `q` in front."""
     ahead = q.reshape((*q.shape, *(1,) * (ordered.ndim - 1)))
-    place = _place(count, ahead, method)
+    place = _quantile_position(count, ahead, method)
     if place.dtype.kind in "iu":
-        return _at(ordered, _row_shape(np.clip(place, 0, count - 1), ordered))
+        return _entries_at(ordered, _row_shape(np.clip(place, 0, count - 1), ordered))
     below = np.floor(place)
     share = _share(place, below, method)
     outside_low, outside_high = place < 0, place >= count - 1
     low = np.where(outside_high, count - 1, np.where(outside_low, 0, below))
     high = np.where(outside_high, count - 1, np.where(outside_low, 0, below + 1))
-    low, high = (_at(ordered, _row_shape(np.where(np.isnan(place), 0, k).astype(INT), ordered)) for k in (low, high))
+    low, high = (_entries_at(ordered, _row_shape(np.where(np.isnan(place), 0, k).astype(INT), ordered)) for k in (low, high))
     out = _blend(low, high, share)
     return out.astype(ordered.dtype) if weak and ordered.type.floating else out
 
@@ -171,7 +171,7 @@ def _weighted(rows: TracedArray, weights: TracedArray, count: object, q: object)
     shares = np.where(shares == 0, -1.0, shares).astype(q.dtype if q.dtype.kind == "f" else np.float64)
     level = q.reshape((*q.shape, *(1,) * ordered.ndim))
     place = np.minimum(np.sum(shares < level, axis=-1), count - 1)
-    return _at(ordered, np.maximum(place, 0))
+    return _entries_at(ordered, np.maximum(place, 0))
 
 
 def _check(array: TracedArray, q: object, weights: object, method: str) -> None:

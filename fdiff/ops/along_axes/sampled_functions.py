@@ -125,12 +125,12 @@ def interp(x: object, xp: object, fp: object, left: object = None, right: object
         n, left, right = n + 2, None, None
     below = data[0] if left is None else left
     above = data[-1] if right is None else right
-    inside = _between(at, places, data) if n > 1 else data[0]
+    inside = _on_segment(at, places, data) if n > 1 else data[0]
     out = np.where(at < places[0], below, np.where(at > places[-1], above, inside))
     return as_scalar(out.astype(data.dtype))
 
 
-def _between(x: TracedArray, xp: TracedArray, fp: TracedArray) -> TracedArray:
+def _on_segment(x: TracedArray, xp: TracedArray, fp: TracedArray) -> TracedArray:
     """On the line from the data point before `x` to the one after it.
 
     As NumPy: the data themselves at the points, and from the point after `x` where that before it gives NaN.

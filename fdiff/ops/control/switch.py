@@ -37,7 +37,7 @@ def _evaluate(index: object, *args: np.ndarray, branches: Branches) -> object:
     return tuple(results) if len(results) > 1 else results[0]
 
 
-def _ways() -> LateParams:
+def _sample_branches() -> LateParams:
     """Three smooth functions of two entries and a number, one of which leaves an argument out."""
 
     def make() -> dict[str, object]:
@@ -58,7 +58,7 @@ def _ways() -> LateParams:
 
 def _sample(index: int) -> Sample:
     make = lambda rng: (np.asarray(index), rng.normal(size=2), np.asarray(rng.normal()))  # noqa: E731 - a line
-    return Sample(make, _ways())
+    return Sample(make, _sample_branches())
 
 
 SWITCH = register(

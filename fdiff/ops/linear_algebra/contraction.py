@@ -102,7 +102,7 @@ contract = multilinear(
 # --- einsum -----------------------------------------------------------------------------------
 
 
-def _alone(x: TracedArray, labels: str, keep: str) -> tuple[TracedArray, str]:
+def _reduced_operand(x: TracedArray, labels: str, keep: str) -> tuple[TracedArray, str]:
     """One operand without repeated labels (diagonals are taken) and without labels that occur nowhere else (they are summed)."""
     while dup := next((s for s in labels if labels.count(s) > 1), None):
         first, second = labels.index(dup), labels.rindex(dup)
@@ -121,16 +121,16 @@ def _permuted(x: TracedArray, labels: str, out: str) -> TracedArray:
 
 def _couple(left: tuple[TracedArray, str], right: tuple[TracedArray, str], keep: str) -> tuple[TracedArray, str]:
     """Contract two operands, summing the labels that are not in `keep`; axes of length 1 broadcast."""
-    a, la = _alone(*left, keep + right[1])
-    b, lb = _alone(*right, keep + la)
+    a, la = _reduced_operand(*left, keep + right[1])
+    b, lb = _reduced_operand(*right, keep + la)
     for s in set(la) & set(lb):
         n, m = a.shape[la.index(s)], b.shape[lb.index(s)]
         if n == 1 != m:
             a, la = a.reshape(tuple(d for k, d in zip(la, a.shape, strict=True) if k != s)), la.replace(s, "")
         elif m == 1 != n:
             b, lb = b.reshape(tuple(d for k, d in zip(lb, b.shape, strict=True) if k != s)), lb.replace(s, "")
-    a, la = _alone(a, la, keep + lb)
-    b, lb = _alone(b, lb, keep + la)
+    a, la = _reduced_operand(a, la, keep + lb)
+    b, lb = _reduced_operand(b, lb, keep + la)
     out = "".join(s for s in dict.fromkeys(la + lb) if s in keep)
     dtype = promote(kind_of(a), kind_of(b))
     return apply(contract, a.astype(dtype, copy=False), b.astype(dtype, copy=False), subscripts=f"{la},{lb}->{out}"), out
@@ -186,7 +186,7 @@ def einsum(
         while picked:
             rest = keep + "".join(t for _, t in picked[:-1])
             merged = _couple(merged, picked.pop(), rest)
-        terms.append(_alone(*merged, keep))
+        terms.append(_reduced_operand(*merged, keep))
     result, last = terms[0]
     if missing := set(out) - set(last):
         raise ValueError(f"einsum: output subscripts {sorted(missing)} appear in no input")
@@ -199,7 +199,7 @@ def einsum(
 
 
 @lru_cache(maxsize=4096)
-def _plain(a: ArrayType, b: ArrayType, left: str, right: str, out: str) -> str | None:
+def _single_contraction(a: ArrayType, b: ArrayType, left: str, right: str, out: str) -> str | None:
     """Subscripts of `contract`, if the product is one contraction of its operands as they are; else None."""
     sizes = dict(zip(left, a.shape, strict=True))
     same = a.dtype == b.dtype and all(sizes.get(s, n) == n for s, n in zip(right, b.shape, strict=True))
@@ -210,7 +210,7 @@ def _plain(a: ArrayType, b: ArrayType, left: str, right: str, out: str) -> str |
 
 
 def _product(a: TracedArray, b: TracedArray, left: str, right: str, out: str) -> TracedArray:
-    if not a.weak and not b.weak and (plain := _plain(a.type, b.type, left, right, out)) is not None:
+    if not a.weak and not b.weak and (plain := _single_contraction(a.type, b.type, left, right, out)) is not None:
         return applied(contract, (a, b), (("subscripts", plain),), scalar=not out)
     for x, y, labels, others in ((a, b, left, right), (b, a, right, left)):
         for s in set(labels) & set(others):

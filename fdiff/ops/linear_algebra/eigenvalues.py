@@ -70,13 +70,13 @@ def phase_rates(moved: object, v: TracedArray, row: object) -> TracedArray:
     return np.sum(np.imag(moved) * row, axis=-2) * reciprocal_or_zero(np.sum(np.real(v) * row, axis=-2))
 
 
-def _held(moved: object, v: TracedArray, row: object) -> TracedArray:
+def _phase_fixed(moved: object, v: TracedArray, row: object) -> TracedArray:
     """The tangent of the columns of `v`, with the change of phase that keeps the marked entries real."""
     return moved - 1j * scale_columns(v, phase_rates(moved, v, row)) if v.dtype.kind == "c" else moved
 
 
 def release_phases(v_bar: object, v: TracedArray, row: object, turn: object) -> TracedArray:
-    """The transpose of `_held`; `turn` is the cotangent of the phase of each column."""
+    """The transpose of `_phase_fixed`; `turn` is the cotangent of the phase of each column."""
     return v_bar - 1j * scale_columns(row, turn * reciprocal_or_zero(np.sum(np.real(v) * row, axis=-2)))
 
 
@@ -109,7 +109,7 @@ def _eigh_type(a: ArrayType, *, uplo: str) -> tuple[ArrayType, ...]:
 def _eigh_jvp(dots: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
     w, v = outs
     moved = mh(v) @ hermitian_of_triangle(dots[0], uplo) @ v
-    return [np.real(diagonals_of(moved)), _held(v @ (reciprocal_gaps(w) * moved), v, row_mask(v, _REAL_ROW[uplo]))]
+    return [np.real(diagonals_of(moved)), _phase_fixed(v @ (reciprocal_gaps(w) * moved), v, row_mask(v, _REAL_ROW[uplo]))]
 
 
 def _eigh_vjp(bars: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
@@ -171,7 +171,7 @@ def _eig_jvp(dots: Bars, args: Args, outs: Args, *, real: bool) -> list[object]:
     moved = apply(solve, v, dots[0].astype(v.dtype) @ v)
     free = v @ (reciprocal_gaps(w) * moved)
     free = free - scale_columns(v, np.real(np.sum(np.conjugate(v) * free, axis=-2)))
-    return [diagonals_of(moved), free if real else _held(free, v, _largest(v))]
+    return [diagonals_of(moved), free if real else _phase_fixed(free, v, _largest(v))]
 
 
 def _eig_vjp(bars: Bars, args: Args, outs: Args, *, real: bool) -> list[object]:

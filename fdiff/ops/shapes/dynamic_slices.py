@@ -124,14 +124,14 @@ def _width(start: object, stop: object) -> int | None:
             if (value := constant_value(node)) is not None and value.dtype == INT:
                 width += factor * int(value)
                 continue
-            if (parts := _parts(node)) is None:
+            if (parts := _sum_of_multiples(node)) is None:
                 return None
             for part, by in parts:
                 factors[part] = factors.get(part, 0) + factor * by
     return width
 
 
-def _parts(x: TracedArray) -> list[tuple[int, int]] | None:
+def _sum_of_multiples(x: TracedArray) -> list[tuple[int, int]] | None:
     """An int64 as a sum: nodes and the constants that they are multiplied with; None for any other value."""
     node = x.home.builder.nodes[x.id]
     signs = {

@@ -123,14 +123,14 @@ def _store(x: np.ndarray, values: np.ndarray, *indices: np.ndarray) -> np.ndarra
 def _set_transposes(bar: TracedArray, args: Args) -> list[object]:
     x, values, *indices = args
     part = apply(gather, bar, *indices)
-    mine = _last(x, indices)
+    mine = _last_store_mask(x, indices)
     if mine is not None:
         mine = mine.reshape((*mine.shape, *(1,) * (values.ndim - mine.ndim)))
         part = np.where(mine, part, np.zeros((), part.dtype))
     return [apply(scatter_set, bar, np.zeros(values.shape, bar.dtype), *indices), part]
 
 
-def _last(x: TracedArray, indices: Args) -> TracedArray | None:
+def _last_store_mask(x: TracedArray, indices: Args) -> TracedArray | None:
     """Mask of the values that were not overwritten by a later store to the same entry; None if all indices differ."""
     if all(i.size == 1 for i in indices):
         return None

@@ -161,7 +161,7 @@ def setitem(x: TracedArray, key: object, value: object) -> None:
         return
     index_target = resolve_key(x, key)
     if index_target.entry is not None and np.ndim(value) == 0:
-        spot = _spot(x, index_target.entry)
+        spot = _memory_position(x, index_target.entry)
         if spot is not None:
             _store_entry(*spot, value)
             return
@@ -214,7 +214,7 @@ def _masked(x: TracedArray, key: object, value: object) -> bool:
     return True
 
 
-def _spot(x: TracedArray, entry: tuple[int, ...]) -> tuple[TracedArray, int] | None:
+def _memory_position(x: TracedArray, entry: tuple[int, ...]) -> tuple[TracedArray, int] | None:
     """The handle whose memory one entry of `x` lies in, and the entry's flat position there."""
     if not isinstance(settled(x).link, ViewLink) or is_copy(x):
         flat = 0

@@ -106,7 +106,7 @@ def _checked(body: TracedFunction, moving: Sequence[int], site: CallSite) -> Non
         raise UnsupportedError(site.words(fact, way))
 
 
-def _at(body: TracedFunction, end: TracedArray, extras: Sequence[object], options: Options, site: CallSite) -> object:
+def _integrand_at_limit(body: TracedFunction, end: TracedArray, extras: Sequence[object], options: Options, site: CallSite) -> object:
     """The integrand at a limit; zero at infinity."""
     if dict(options).get("weight") is not None:
         raise UnsupportedError(
@@ -128,8 +128,8 @@ def _jvp(
         wrt = [body.own + k for k in moving]
         _checked(body, wrt, site)
         terms.append(_integral(body.pushforward(wrt), [a, b, points, *extras, *(dots[3 + k] for k in moving)], options, site))
-    terms += [_at(body, b, extras, options, site) * dots[1]] if dots[1] is not ZERO else []
-    terms += [-(_at(body, a, extras, options, site) * dots[0])] if dots[0] is not ZERO else []
+    terms += [_integrand_at_limit(body, b, extras, options, site) * dots[1]] if dots[1] is not ZERO else []
+    terms += [-(_integrand_at_limit(body, a, extras, options, site) * dots[0])] if dots[0] is not ZERO else []
     return [add_up(terms), ZERO, ZERO]
 
 
@@ -141,7 +141,7 @@ def _vjp(
         return [ZERO] * len(args)
 
     def of_limit(end: TracedArray, sign: float) -> object:
-        return lambda: np.sum(bar * (sign * _at(body, end, extras, options, site)))
+        return lambda: np.sum(bar * (sign * _integrand_at_limit(body, end, extras, options, site)))
 
     def of_extra(k: int) -> object:
         pull = lambda: _extra_cotangent(k, bar, args, body, options, site)  # noqa: E731 - called only if it is needed

@@ -42,7 +42,7 @@ def _stages(f: Right, t: object, y: object, h: object, method: type) -> tuple[li
     return stages, y + h * _combined(stages, method.B)
 
 
-def _between(f: Right, t: object, y: object, h: object, method: type) -> object:
+def _interpolating_coefficients(f: Right, t: object, y: object, h: object, method: type) -> object:
     """Coefficients of the interpolating polynomial of a step (dense output): by power, or as DOP853 has them."""
     stages, new = _stages(f, t, y, h, method)
     stages.append(f(t + h, new))
@@ -55,8 +55,8 @@ def _between(f: Right, t: object, y: object, h: object, method: type) -> object:
     return np.stack([*first, *(h * _combined(stages, row) for row in method.D)])
 
 
-def _inside(method: type, coefficients: TracedArray, x: TracedArray, h: TracedArray) -> object:
-    """The change of the state at the fraction `x` of each step, from the coefficients of `_between`."""
+def _interpolated_change(method: type, coefficients: TracedArray, x: TracedArray, h: TracedArray) -> object:
+    """The change of the state at the fraction `x` of each step, from the coefficients of `_interpolating_coefficients`."""
     x, h = x[:, None], h[:, None]
     count = coefficients.shape[1]
     out: object = 0.0
@@ -85,7 +85,7 @@ def step(fun: TracedFunction, name: str, dense: bool) -> Tape:
 
         h = new - t
         ahead = _stages(right, t, y, h, method)[1]
-        outs = [ahead, y, _between(right, t, y, h, method)] if dense else [ahead, ahead]
+        outs = [ahead, y, _interpolating_coefficients(right, t, y, h, method)] if dense else [ahead, ahead]
         return simplify(trace.builder.finish([*map(trace.lift, outs)]))
 
 
@@ -112,6 +112,6 @@ def model(fun: TracedFunction, name: str, length: int, places: int | None) -> Tr
         at = np.clip(np.searchsorted(ahead * times, ahead * operands[3]) - 1, 0, count - 1)
         h = (moving[1:] - moving[:-1])[at]
         x = (operands[3] - moving[at]) / h
-        return [outs[0][at] + _inside(METHODS[name], outs[1][at], x, h)]
+        return [outs[0][at] + _interpolated_change(METHODS[name], outs[1][at], x, h)]
 
     return constant_body(results, [*own, *extras, ArrayType((length + 1,), F8), ArrayType((), INT)], [])

@@ -70,21 +70,21 @@ def _arm_in_bytecode(code: CodeType, at: int) -> Arm | None:
     jump = every[here].opname
     if jump not in _WHEN_FALSE and jump not in _WHEN_TRUE:
         return None
-    target, behind = _place(every, every[here].argval), here + 1
+    target, behind = _jump_target(every, every[here].argval), here + 1
     paths = {True: behind, False: target} if jump in _WHEN_FALSE else {True: target, False: behind}
     for when in (True, False):
-        steps = _steps(every, paths[when], _settled(every, paths[not when]))
+        steps = _steps(every, paths[when], _end_of_jumps(every, paths[not when]))
         if steps is not None:
             return Arm(steps, when)
     return None
 
 
-def _place(every: Sequence[Any], offset: int) -> int:
+def _jump_target(every: Sequence[Any], offset: int) -> int:
     """The position among the instructions that a jump to an offset goes to."""
     return next((k for k, i in enumerate(every) if i.offset >= offset), len(every) - 1)
 
 
-def _settled(every: Sequence[Any], k: int) -> object:
+def _end_of_jumps(every: Sequence[Any], k: int) -> object:
     """Where unconditional jumps from an instruction end.
 
     The position of an instruction, or, if that returns a constant, which constant: there may be
@@ -93,7 +93,7 @@ def _settled(every: Sequence[Any], k: int) -> object:
     for _ in range(len(every)):
         i = every[k]
         if i.opname in _JUMPS:
-            k = _place(every, i.argval)
+            k = _jump_target(every, i.argval)
         elif i.opname == "RETURN_CONST":
             return "LOAD_CONST", i.arg
         elif i.opname in _CONSTANTS and every[k + 1].opname == "RETURN_VALUE":
@@ -107,10 +107,10 @@ def _steps(every: Sequence[Any], k: int, end: object) -> tuple[Step, ...] | None
     """The steps from an instruction to `end`, if they store exactly one entry and do no more."""
     steps: list[Step] = []
     depth = stores = 0
-    while _settled(every, k) != end:
+    while _end_of_jumps(every, k) != end:
         i = every[k]
         if i.opname in _JUMPS:
-            k = _place(every, i.argval)
+            k = _jump_target(every, i.argval)
             continue
         more = _step(i)
         if more is None or stores or len(steps) > MOST:

@@ -66,14 +66,14 @@ def _holds_here(trace: Recorder, node_id: int) -> bool | None:
     conditions.
     """
     visited, holds = _ancestors(trace, node_id), None
-    for i, a, b in _meetings(trace, visited):
+    for i, a, b in _mixed_operand_nodes(trace, visited):
         if not trace.guards.is_known(node_id):
             return None
         near = is_close(_value(trace, a), _value(trace, b))
         if near and not _is_with_literal(trace, i, b, asked=i == node_id):
             here = bool(_value(trace, node_id))
-            below, above = (_moved(trace, visited, [b], sign, b) for sign in (-1.0, 1.0))
-            if here not in (below, above) and _alone(trace, node_id, here=here):
+            below, above = (_truth_nearby(trace, visited, [b], sign, b) for sign in (-1.0, 1.0))
+            if here not in (below, above) and _holds_only_here(trace, node_id, here=here):
                 if trace.guards.is_active(a):
                     return True
                 holds = False
@@ -83,7 +83,7 @@ def _holds_here(trace: Recorder, node_id: int) -> bool | None:
     return holds
 
 
-def _alone(trace: Recorder, node_id: int, *, here: bool) -> bool:
+def _holds_only_here(trace: Recorder, node_id: int, *, here: bool) -> bool:
     """Whether a condition does not hold where what is differentiated is a little more or less.
 
     As it does where an iteration has converged, whose last residual is near zero everywhere.
@@ -92,7 +92,7 @@ def _alone(trace: Recorder, node_id: int, *, here: bool) -> bool:
     inputs = [i for i in visited if not trace.builder.nodes[i].args]
 
     def moved() -> list[bool]:
-        return [_moved(trace, visited, inputs, sign, None) for sign in (-1.0, 1.0)]
+        return [_truth_nearby(trace, visited, inputs, sign, None) for sign in (-1.0, 1.0)]
 
     try:
         return here not in moved()
@@ -114,7 +114,7 @@ def _ancestors(trace: Recorder, node_id: int, most: int | None = FEW) -> list[in
     return [*visited]
 
 
-def _meetings(trace: Recorder, visited: list[int]) -> Iterator[tuple[int, int, int]]:
+def _mixed_operand_nodes(trace: Recorder, visited: list[int]) -> Iterator[tuple[int, int, int]]:
     """Nodes with two operands: a differentiated one, and one that is not."""
     nodes, guards = trace.builder.nodes, trace.guards
     for i in visited:
@@ -169,7 +169,7 @@ def _value_at_point(trace: Recorder, node_id: int) -> object:
     return trace.guards.value(node_id, "compared a value")
 
 
-def _moved(
+def _truth_nearby(
     trace: Recorder, visited: list[int], moved: list[int], sign: float, name: int | None
 ) -> bool:
     """The truth of the first of `visited` where values in it are a little larger or smaller.

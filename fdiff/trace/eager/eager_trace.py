@@ -88,7 +88,7 @@ class EagerTrace(EagerRecorder, Trace):
         """``x[key]``: single entries are scalars, other keys of integers go by their templates."""
         type_ = x.type
         kind = ENTRIES.get(type_.dtype)
-        spot = None if kind is None else _spot(type_.shape, key)
+        spot = None if kind is None else _flat_position(type_.shape, key)
         if spot is None or kind is None:
             return of_entry(self, x, key, getitem)
         link = x.link
@@ -117,7 +117,7 @@ class EagerTrace(EagerRecorder, Trace):
         if not (link is None or type(link) is PendingStores) or x.scalar or x.weak:
             return False
         dtype = x.type.dtype
-        flat = _spot(x.type.shape, key)
+        flat = _flat_position(x.type.shape, key)
         if flat is None or dtype.kind != "f":
             return False
         if isinstance(value, EagerScalar):
@@ -134,7 +134,7 @@ class EagerTrace(EagerRecorder, Trace):
         return True
 
 
-def _spot(shape: tuple[int, ...], key: Any) -> int | None:
+def _flat_position(shape: tuple[int, ...], key: Any) -> int | None:
     """The flat position of the entry that Python's integers name; None for any other key."""
     if key.__class__ is int:
         if len(shape) != 1:

@@ -86,7 +86,7 @@ def places_of(op: Op) -> tuple[int, ...]:
     return op.params[0][1]
 
 
-def _without(array: Any, places: Sequence[int], size: int | None) -> np.ndarray:
+def _zeroed(array: Any, places: Sequence[int], size: int | None) -> np.ndarray:
     """A copy with zeros at these places."""
     out = np.array(array, order="C")
     _flat(out, size)[..., list(places)] = 0
@@ -98,8 +98,8 @@ def pull_store(sweep: Cotangents, i: int, op: Op, args: tuple[int, ...]) -> None
     places, size, active = places_of(op), sweep.size, sweep.active
     bar, mask = sweep.bars[i], sweep.mask_of(i, args)
     if active[args[0]]:
-        kept = None if mask is None else _without(mask, places, size)
-        sweep.accumulate(args[0], _without(bar, places, size), kept)
+        kept = None if mask is None else _zeroed(mask, places, size)
+        sweep.accumulate(args[0], _zeroed(bar, places, size), kept)
     bars = _flat(np.asarray(bar), size)
     masks = None if mask is None else _flat(np.asarray(mask), size)
     for k, a in zip(places, args[1:], strict=True):

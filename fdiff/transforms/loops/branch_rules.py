@@ -50,7 +50,7 @@ def _cotangents(tape: Tape, wrt: Places, of: Places) -> Tape:
     return prune_loops(choose(whole, range(count, len(whole.outputs))))
 
 
-def _moved(tapes: Sequence[Tape], dots: Sequence[object]) -> tuple[Places, Places]:
+def _moving_places(tapes: Sequence[Tape], dots: Sequence[object]) -> tuple[Places, Places]:
     """The inputs with tangents, and the outputs that have one in any of the tapes."""
     wrt = tuple([k for k, dot in enumerate(dots) if dot is not ZERO])
     rows = [depends(tape, wrt) for tape in tapes]
@@ -64,7 +64,7 @@ def _spread_out(results: Sequence[TracedArray], places: Places, count: int) -> l
     return [by_place.get(k, ZERO) for k in range(count)]
 
 
-def _wanted(
+def _wanted_places(
     tapes: Sequence[Tape], bars: Sequence[object], needed: Sequence[bool]
 ) -> tuple[Places, Places]:
     """The inputs that get a cotangent, and the outputs that have one."""
@@ -82,7 +82,7 @@ def _wanted(
 def _jvp_switch(
     dots: Sequence[object], args: Traced, outs: Traced, *, branches: tuple[Tape, ...]
 ) -> list[object]:
-    wrt, moved = _moved(branches, dots[1:])
+    wrt, moved = _moving_places(branches, dots[1:])
     if not moved:
         return [ZERO] * len(outs)
     tapes = tuple([_tangents(branch, wrt, moved) for branch in branches])
@@ -94,7 +94,7 @@ def _vjp_switch(
     bars: Sequence[object], args: Traced, outs: Traced, *, needed: Sequence[bool],
     branches: tuple[Tape, ...],
 ) -> list[object]:  # fmt: skip
-    wrt, of = _wanted(branches, bars, needed[1:])
+    wrt, of = _wanted_places(branches, bars, needed[1:])
     if not wrt:
         return [ZERO] * len(args)
     tapes = tuple([_cotangents(branch, wrt, of) for branch in branches])
@@ -229,7 +229,7 @@ def _masked_while(wide: Tape, test: Tape, carries: int) -> tuple[Tape, Tape]:
 
 
 def _jvp_sized(dots: Sequence[object], args: Traced, outs: Traced, *, tape: Tape) -> list[object]:
-    wrt, moved = _moved([tape], dots)
+    wrt, moved = _moving_places([tape], dots)
     if not moved:
         return [ZERO] * len(outs)
     tangents = _tangents(tape, wrt, moved)
@@ -240,7 +240,7 @@ def _jvp_sized(dots: Sequence[object], args: Traced, outs: Traced, *, tape: Tape
 def _vjp_sized(
     bars: Sequence[object], args: Traced, outs: Traced, *, needed: Sequence[bool], tape: Tape
 ) -> list[object]:
-    wrt, of = _wanted([tape], bars, needed)
+    wrt, of = _wanted_places([tape], bars, needed)
     if not wrt:
         return [ZERO] * len(args)
     pulled = _cotangents(tape, wrt, of)

@@ -127,7 +127,7 @@ class _Walk:
             top, places, *stacks = flat[:count]
             at = apply(gather, places, top)
             free = self.slots - 2 - top
-            trips = _next(flat[count] - at + 1, np.maximum(free, 0) + 1)
+            trips = _parts_to_next_snapshot(flat[count] - at + 1, np.maximum(free, 0) + 1)
             trips = np.where(free > 0, trips, flat[count] - at)
             state = self._advanced([apply(gather, x, top) for x in stacks], at, trips)
             top = top + 1
@@ -164,7 +164,7 @@ class _Walk:
         return results[:-1]
 
 
-def _next(length: Array, snapshots: Array) -> Array:
+def _parts_to_next_snapshot(length: Array, snapshots: Array) -> Array:
     """Parts to the next snapshot, where `length` parts and `snapshots` snapshots are left.
 
     With ``b(s, r) = binom(s + r, s)`` and the least `r` for which ``b(s, r) >= length``, any step

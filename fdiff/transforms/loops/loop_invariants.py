@@ -42,13 +42,13 @@ def hoist_invariants(tape: Tape) -> Tape:
         node = tape.nodes[i]
         body = hoist_invariants(node.param("body"))
         trips = tape.nodes[node.args[0]].value
-        moved = _moved(node, body) if trips is not None and trips > 0 else []
+        moved = _invariant_nodes(node, body) if trips is not None and trips > 0 else []
         if moved or body is not node.param("body"):
-            ways[i] = _without(node, body, moved)
+            ways[i] = _loop_without(node, body, moved)
     return rebuild(tape, Builder(), ways) if ways else tape
 
 
-def _moved(loop: Node, body: Tape) -> list[int]:
+def _invariant_nodes(loop: Node, body: Tape) -> list[int]:
     """The nodes of a body that are taken out of the loop."""
     first, last = loop.param("carries"), len(body.inputs) - loop.param("rows")
     invariants = {*body.inputs[first:last]}
@@ -97,7 +97,7 @@ def _work(body: Tape, node: Node) -> int:
     return times * operations(node, [body.nodes[a].types[0] for a in args])
 
 
-def _without(loop: Node, body: Tape, moved: Sequence[int]) -> Way:
+def _loop_without(loop: Node, body: Tape, moved: Sequence[int]) -> Way:
     """How the loop is entered with these nodes of its body as further invariants."""
     params = dict(loop.params)
     carries, rows = params["carries"], params["rows"]

@@ -100,7 +100,7 @@ class RowParts:
 
     def rows(self, x: Array) -> Maker:
         """A function that returns the rows of a part."""
-        array = self._made(x) if isinstance(x, TracedArray) else None
+        array = self._row_maker(x) if isinstance(x, TracedArray) else None
         if array is not None:
             return array
         k = self._place(self.table, x, cut=True)
@@ -113,7 +113,7 @@ class RowParts:
             values.append(self.parts.cut(x) if cut else x)
         return self.places[key]
 
-    def _made(self, x: TracedArray) -> Maker | None:
+    def _row_maker(self, x: TracedArray) -> Maker | None:
         """A function that makes rows computed from their number; None for other rows."""
         size, builder = self.parts.size, x.home.builder
         primitive, args, _, _ = builder.nodes[x.id]
@@ -122,7 +122,7 @@ class RowParts:
         if primitive is add and x.ndim == 1:
             pair = [TracedArray(x.home, a, builder.type(a)) for a in args]
             for a, b in (pair, pair[::-1]):
-                if not b.ndim and a.ndim and (count := self._made(a)) is not None:
+                if not b.ndim and a.ndim and (count := self._row_maker(a)) is not None:
                     first = self.share(b)
                     return lambda number: count(number) + first()
         if primitive is spread and not builder.type(args[0]).shape:

@@ -28,7 +28,7 @@ def prune_loops(tape: Tape) -> Tape:
             body = tape.nodes[i].param("body")
             if (within := prune_loops(body)) is not body:  # which may read less, then
                 ways[i] = entering(tape.nodes[i], {"body": within})
-            elif (kept := _kept(tape.nodes[i], outputs)) is not None:
+            elif (kept := _needed_places(tape.nodes[i], outputs)) is not None:
                 ways[i] = _pruned(tape.nodes[i], *kept)
                 items = [
                     j for j, n in enumerate(tape.nodes) if n.primitive is ITEM and n.args[0] == i
@@ -39,7 +39,7 @@ def prune_loops(tape: Tape) -> Tape:
         tape = rebuild(tape, Builder(), ways)
 
 
-def _kept(node: Node, outputs: set[int]) -> tuple[Places, Places] | None:
+def _needed_places(node: Node, outputs: set[int]) -> tuple[Places, Places] | None:
     """The inputs and outputs of a loop's body that are needed; None where all are."""
     body: Tape = node.param("body")
     carries = node.param("carries")

@@ -59,16 +59,16 @@ def _bodies_within(tape: Tape, limit: int) -> Tape:
             told = budget.get()
             new = dict(params) if told is None else dict(params) | {"budget": told}
         else:
-            new = {k: _within(value, limit) for k, value in params}
+            new = {k: _limited(value, limit) for k, value in params}
         if (changed := tuple(sorted(new.items()))) != params:
             ways[i] = _entered(tape.nodes[i], changed)
     return rebuild(tape, Builder(), ways) if ways else tape
 
 
-def _within(value: object, limit: int) -> object:
+def _limited(value: object, limit: int) -> object:
     if isinstance(value, Tape):
         return within_budget(value, limit)
-    return tuple([_within(v, limit) for v in value]) if type(value) is tuple else value
+    return tuple([_limited(v, limit) for v in value]) if type(value) is tuple else value
 
 
 def _entered(node: Node, params: Params) -> Way:

@@ -123,11 +123,11 @@ class _ShiftedExponential:
             i, other = node.args[1 - k], self._spread(node.args[k])
             shape, added = self.nodes[i].type.shape, self.nodes[other].type.shape
             beside = shape == node.type.shape and (added == shape or not _without_ones(added))
-            if i in spreads and beside and self._same(other):
+            if i in spreads and beside and self._is_shift(other):
                 return u, k
         return None
 
-    def _same(self, i: int) -> bool:
+    def _is_shift(self, i: int) -> bool:
         """Whether `i` has the entries of the shift, in their order."""
         wide = _without_ones(self.nodes[self.shift].type.shape)
         return self._origin(i, wide) == self._origin(self.shift, wide)

@@ -97,7 +97,7 @@ class _Spectrum:
                 if (
                     (form := self.columns.get(a))
                     and d in self.values
-                    and self._along(d, shape, form)
+                    and self._lies_along_columns(d, shape, form)
                 ):
                     self.columns[i] = form._replace(weights=(*form.weights, d))
         elif primitive is mark and args[0] in self.columns:
@@ -128,7 +128,7 @@ class _Spectrum:
         same = all(shape == node.type.shape for shape in shapes)
         return node.primitive.family == "elementwise" and same and not any(others)
 
-    def _along(self, d: int, shape: Shape, form: WeightedVectors) -> bool:
+    def _lies_along_columns(self, d: int, shape: Shape, form: WeightedVectors) -> bool:
         """Whether weights lie along the columns of a matrix, and along its stack."""
         own = self.tape.nodes[d].type.shape
         if len(own) < len(shape) and len(shape) > 2:
@@ -177,7 +177,7 @@ class _Spectrum:
         number = lambda k: ArrayType((), nodes[k].type.dtype)  # noqa: E731 - a type in one line
         root = next(k for k in sorted(self.values) if nodes[k].primitive is ITEM)
         ids = {root: b.input(number(root))}
-        needed = [i for i in self._below(weights) if i != root]
+        needed = [i for i in self._nodes_between(weights) if i != root]
         numbers = [
             k
             for k in dict.fromkeys(a for i in needed for a in nodes[i].args)
@@ -201,7 +201,7 @@ class _Spectrum:
         # Inputs stay in order, also where the function does not depend on one.
         return b.finish([out]), numbers
 
-    def _below(self, weights: Sequence[int]) -> list[int]:
+    def _nodes_between(self, weights: Sequence[int]) -> list[int]:
         """The nodes between eigenvalues and weights, in order."""
         below, waiting = set[int](), [*weights]
         while waiting:

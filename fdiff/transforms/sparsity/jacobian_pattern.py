@@ -88,7 +88,7 @@ def _rule(op: Primitive) -> Rule | None:
         return _declared
     if op.family == "elementwise":
         return _elementwise
-    return _moved if op.structure.moves else _summed if op is sum_ else None
+    return _moved_entries if op.structure.moves else _summed if op is sum_ else None
 
 
 def _elementwise(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
@@ -118,7 +118,7 @@ def _declared(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]
     return out.reshape((*node.type.shape, width))
 
 
-def _moved(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
+def _moved_entries(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
     """Where each entry of the result comes from the op itself tells, given numbers for entries."""
     width = next(a.shape[-1] for a in args if a is not None)
     numbers, rows, count = [], [np.zeros((1, width), np.uint8)], 1

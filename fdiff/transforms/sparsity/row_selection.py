@@ -56,7 +56,7 @@ def _cone(tape: Tape, users: list[list[int]], gather: int) -> dict[int, int]:
         axis, *more = reached[i]
         if axis is None or more or i in tape.outputs:
             continue
-        apart = _apart(tape, i, axis)
+        apart = _rowwise_map(tape, i, axis)
         if apart is None or any(u != gather and u not in cone for u in users[i]):
             continue
         cone[i] = axis
@@ -81,7 +81,7 @@ def _picked(
 
     for i in sorted(cone):
         node, axis = tape.nodes[i], cone[i]
-        apart = _apart(tape, i, axis)
+        apart = _rowwise_map(tape, i, axis)
         assert apart is not None
         pairs = zip(node.args, apart.sources, strict=True)
         args = tuple([ids[a] if k is None else rows(a, k) for a, k in pairs])
@@ -102,7 +102,7 @@ def _gathered(builder: Builder, x: int, index: int, axis: int) -> int:
     return builder.add(transpose, (x,), (("axes", back),)) if axis else x
 
 
-def _apart(tape: Tape, i: int, axis: int) -> AxisMap | None:
+def _rowwise_map(tape: Tape, i: int, axis: int) -> AxisMap | None:
     """How a node is computed row by row along an axis; None if it is not."""
     node = tape.nodes[i]
     rows = rows_of(node, [tape.nodes[a].type for a in node.args], axis)

@@ -125,7 +125,7 @@ class DenseDerivation(BlockDerivation):
             entries = lower_entries(entries) if symmetric else entries
             self.facts.listed += sum(len(e.rows) for e in entries)
             lists = each_once(entries, shape, type_.dtype)
-            lists += [_across(e) for e in lists] if symmetric else []
+            lists += [_mirrored_entries(e) for e in lists] if symmetric else []
             self.facts.stored += sum(len(e.rows) for e in lists)
             matrix = np.reshape(in_places(lists, shape, type_.dtype), shape)
         else:
@@ -220,7 +220,7 @@ def in_places(lists: Sequence[Entries], shape: tuple[int, int], dtype: np.dtype)
     return stored_pieces(np.broadcast_to(traced(np.zeros((), dtype)), (size,)), pieces)
 
 
-def _across(e: Entries) -> Entries:
+def _mirrored_entries(e: Entries) -> Entries:
     """Entries beside the diagonal, on the other side of it."""
     off = np.flatnonzero(e.rows != e.cols)
     return Entries(e.cols[off], e.rows[off], taken(e.values, off), e.source)

@@ -49,7 +49,7 @@ def stored_pieces(data: Array, pieces: Sequence[tuple[TracedArray, np.ndarray]])
             own = part_of(values, run.low, run.high)
             data = apply(update, data, own, starts=(run.first,), steps=(run.step,))
     for run, (values, slot) in zip(runs, pieces, strict=True):
-        for low, high in () if run is None else _beside(values, run, len(slot)):
+        for low, high in () if run is None else _parts_around_run(values, run, len(slot)):
             data = stored_pieces(data, [(part_of(values, low, high), slot[low:high])])
     return data
 
@@ -101,7 +101,7 @@ def _of_one_loop(runs: dict[int, Run]) -> dict[int, Run]:
     return {k: r.part(r.low + low - begins[k], r.low + high - begins[k]) for k, r in runs.items()}
 
 
-def _beside(values: TracedArray, run: Run, count: int) -> list[tuple[int, int]]:
+def _parts_around_run(values: TracedArray, run: Run, count: int) -> list[tuple[int, int]]:
     """The parts of a list before and after a run, cut where a window ends."""
     ends = sorted({0, run.low, run.high, count, *_ends(values)})
     return [(a, b) for a, b in pairwise(ends) if b <= run.low or a >= run.high]
@@ -112,7 +112,7 @@ def _beside(values: TracedArray, run: Run, count: int) -> list[tuple[int, int]]:
 
 def part_of(values: TracedArray, low: int, high: int) -> TracedArray:
     """Some of the values; of a sum of windows, the sum of the windows there."""
-    part = _part(values, low, high) if _ends(values) else values[low:high]
+    part = _some_values(values, low, high) if _ends(values) else values[low:high]
     return values[low:high] if part is None else part
 
 
@@ -141,13 +141,13 @@ def _is_window(node: Node) -> bool:
     return node.primitive is unslice and node.type.ndim == 1 and dict(node.params)["steps"] == (1,)
 
 
-def _part(values: TracedArray, low: int, high: int) -> TracedArray | None:
+def _some_values(values: TracedArray, low: int, high: int) -> TracedArray | None:
     """Some of the values of a sum of windows; None where these are the zeros around a window."""
     nodes = values.home.builder.nodes
     node = nodes[values.id]
     args = [TracedArray(values.home, a, nodes[a].type) for a in node.args]
     if node.primitive is add and all(a.shape == values.shape for a in args):
-        first, second = [_part(a, low, high) for a in args]
+        first, second = [_some_values(a, low, high) for a in args]
         if first is None or second is None:
             return second if first is None else first
         return apply(add, first, second)

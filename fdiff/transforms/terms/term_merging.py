@@ -67,9 +67,9 @@ class Merging:
             fixed = prod(t.cols.shape[:count]) == 1 and t.cols.shape[count:] == t.extra
             each_once = fixed and len(np.unique(t.cols)) == t.cols.size
             groups.setdefault((t.source, t.rows) if each_once else k, []).append(t)
-        return [g[0] if len(g) == 1 else self._beside(g) for g in groups.values()]
+        return [g[0] if len(g) == 1 else self._concatenated_columns(g) for g in groups.values()]
 
-    def _beside(self, terms: Sequence[LinearTerm]) -> LinearTerm:
+    def _concatenated_columns(self, terms: Sequence[LinearTerm]) -> LinearTerm:
         """One term with the columns of several, in order; entries of equal columns are added."""
         count = len(terms[0].rows)
         columns = [t.cols.reshape(-1) for t in terms]

@@ -85,20 +85,21 @@ class CudaExecutable:
         self._device = device
         numbers = numbers_of(graph, values)
         self._slots = _slots(program, numbers)
-        self._inputs = [(m.number, self._place(m)) for m in program.of(Role.INPUT)]
-        self._outputs = [self._place(m) for m in program.of(Role.OUTPUT)]
+        self._inputs = [(m.number, self._device_address(m)) for m in program.of(Role.INPUT)]
+        self._outputs = [self._device_address(m) for m in program.of(Role.OUTPUT)]
         self._given = tape.input_types
-        self._results = [(t.shape, _plain(t.dtype)) for t in tape.output_types]
+        self._results = [(t.shape, _native_dtype(t.dtype)) for t in tape.output_types]
         self._constants = [
-            (self._place(m), device.upload(array)) for m, array in contents(program, values)
+            (self._device_address(m), device.upload(array))
+            for m, array in contents(program, values)
         ]
         temporaries = program.of(Role.TEMPORARY)
         begins = list(accumulate((self._bytes(m) for m in temporaries), initial=0))
         self._workspace = begins[-1]
         self._temporaries = [
-            (self._place(m), b) for m, b in zip(temporaries, begins[:-1], strict=True)
+            (self._device_address(m), b) for m, b in zip(temporaries, begins[:-1], strict=True)
         ]
-        self._status = [self._place(m) for m in program.of(Role.STATUS)]
+        self._status = [self._device_address(m) for m in program.of(Role.STATUS)]
         self._libraries = False  # whether a step is one by a library, which may take memory
         prepared = [(p, _name(s)) for s in program.steps for p in self._prepared(s, numbers)]
         self._steps, self._names = [p for p, _ in prepared], [name for _, name in prepared]
@@ -134,9 +135,9 @@ class CudaExecutable:
 
     def of_any(self, arrays: Sequence[object]) -> list[DeviceArray]:
         """Call with other libraries' arrays on the device, and host arrays, which are copied."""
-        return self([self._placed(*pair) for pair in zip(arrays, self._given, strict=True)])
+        return self([self._on_device(*pair) for pair in zip(arrays, self._given, strict=True)])
 
-    def _placed(self, value: object, type_: ArrayType) -> DeviceArray:
+    def _on_device(self, value: object, type_: ArrayType) -> DeviceArray:
         if isinstance(value, DeviceArray):
             return value
         if lies_on_device(value):  # captured
@@ -165,7 +166,7 @@ class CudaExecutable:
             addresses[place] = status.address
         return status
 
-    def _place(self, memory: DeviceMemory) -> int:
+    def _device_address(self, memory: DeviceMemory) -> int:
         return self._slots.places[memory.name]
 
     def _bytes(self, memory: DeviceMemory) -> int:
@@ -215,6 +216,6 @@ def _numpy(dtype: str) -> np.dtype:
     return np.dtype(np.uint8) if dtype == "b1" else np.dtype(dtype)
 
 
-def _plain(dtype: np.dtype) -> np.dtype:
+def _native_dtype(dtype: np.dtype) -> np.dtype:
     """The native dtype of this kind and size, without metadata."""
     return np.dtype(dtype.str)

@@ -32,7 +32,7 @@ def library_step(
         return _sorted(cupy, pointers(step.keys), evaluate(step.number, numbers))
     if (routine := _ROUTINES.get(step.call.name)) is None:
         return None
-    return _called(cupy, routine, step.call, pointers, numbers)
+    return _routine_call(cupy, routine, step.call, pointers, numbers)
 
 
 def lacking_library(step: LibraryCall | SortKeys, device: CudaDevice) -> DeviceError:
@@ -51,7 +51,7 @@ def _sorted(cupy: ModuleType, keys: Pointer, number: int) -> Prepared:
     return run
 
 
-def _called(
+def _routine_call(
     cupy: ModuleType, routine: Routine, call: Call, pointers: Pointers, numbers: Numbers
 ) -> Prepared:
     """A routine on the buffers of a call."""
@@ -98,19 +98,19 @@ def _solve(cupy: ModuleType, flat: list[Any], sizes: list[int]) -> None:
     a, b, x, *_ = flat
     stack, n, columns = sizes
     right = (stack, n, columns)
-    with _checked():
+    with _reporting_singular():
         _first(x, right)[...] = cupy.linalg.solve(_first(a, (stack, n, n)), _first(b, right))
 
 
 def _inv(cupy: ModuleType, flat: list[Any], sizes: list[int]) -> None:
     stack, n = sizes
-    with _checked():
+    with _reporting_singular():
         _first(flat[1], (stack, n, n))[...] = cupy.linalg.inv(_first(flat[0], (stack, n, n)))
 
 
 def _cholesky(cupy: ModuleType, flat: list[Any], sizes: list[int]) -> None:
     stack, n = sizes
-    with _checked():
+    with _reporting_singular():
         _first(flat[1], (stack, n, n))[...] = cupy.linalg.cholesky(_first(flat[0], (stack, n, n)))
 
 
@@ -131,7 +131,7 @@ def _first(flat: Any, shape: tuple[int, ...]) -> Any:
     return flat[: prod(shape)].reshape(shape)
 
 
-def _checked() -> AbstractContextManager[object]:
+def _reporting_singular() -> AbstractContextManager[object]:
     """CuPy reports singular matrices in this context, as `numpy.linalg` does."""
     return adapter.cupyx().errstate(linalg="raise")
 

@@ -52,7 +52,7 @@ class Simulator:
         return DeviceArray(self, owner.shape, owner.dtype, owner.ctypes.data, owner)
 
     def download(self, array: DeviceArray) -> np.ndarray:
-        return np.array(_seen(array), order="C")
+        return np.array(_as_numpy_array(array), order="C")
 
     def copy(self, array: DeviceArray) -> DeviceArray:
         return copied(self, array)
@@ -90,7 +90,7 @@ class Simulator:
         return launches
 
     def export(self, array: DeviceArray) -> object:
-        return self._array(_seen(array))
+        return self._array(_as_numpy_array(array))
 
 
 def _memory(address: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -102,7 +102,7 @@ def _memory(address: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray
     return np.frombuffer(memoryview(there), dtype).reshape(shape)
 
 
-def _seen(array: DeviceArray) -> np.ndarray:
+def _as_numpy_array(array: DeviceArray) -> np.ndarray:
     """A device array as one of NumPy's, over the same memory, which it keeps alive."""
     if isinstance(array.owner, np.ndarray) and array.owner.ctypes.data == array.address:
         return array.owner.view(array.dtype).reshape(array.shape)

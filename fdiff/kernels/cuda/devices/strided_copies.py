@@ -35,7 +35,7 @@ def copy_into(device: CudaDevice, source: DeviceArray, target: DeviceArray) -> N
     if not source.size:
         return
     both = (source, target)
-    unit = next(n for n in _LEAVES if all(_fits(a, n) for a in both))
+    unit = next(n for n in _LEAVES if all(_is_multiple(a, n) for a in both))
     shape = source.shape
     if source.dtype.itemsize != unit:  # an entry of several units is one more axis
         shape = (*shape, source.dtype.itemsize // unit)
@@ -63,7 +63,7 @@ def _steps(array: DeviceArray, unit: int) -> list[int]:
     return steps if array.dtype.itemsize == unit else [*steps, 1]
 
 
-def _fits(array: DeviceArray, unit: int) -> bool:
+def _is_multiple(array: DeviceArray, unit: int) -> bool:
     """Whether the address, entries and strides are multiples of `unit` bytes."""
     steps = array.strides or ()
     return not any(n % unit for n in (array.dtype.itemsize, *steps)) and not array.address % unit

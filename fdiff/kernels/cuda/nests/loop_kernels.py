@@ -96,13 +96,13 @@ class _ThreadText:
                 f"if {count} < 0 or {count} > {self.loop.length}:",
                 *indented([f"status[0] = {OUT_OF_BOUNDS}", f"{count} = 0"]),
             ]
-        before, inside = [*self._before()], [*self._trip(count)]
+        before, inside = [*self._lines_before_trips()], [*self._trip(count)]
         trips = [f"for {TRIP} in range({count}):", *indented(inside or ["pass"])]
-        return [*head, *before, *trips, *self._after(count)]
+        return [*head, *before, *trips, *self._lines_after_trips(count)]
 
     # --- before, in and after the trips ------------------------------------------------------
 
-    def _before(self) -> Iterator[str]:
+    def _lines_before_trips(self) -> Iterator[str]:
         """Carries, and numbers that stay."""
         for k, (dtype, dims) in enumerate(self.loop.body.inputs[: self.first]):
             name, truth = self.loop.operands[k], " != 0" * (dtype == "b1")
@@ -201,7 +201,7 @@ class _ThreadText:
     def _number_of(self, scalar: str, dtype: str) -> str:
         return f"np.uint8({self.mine(scalar)})" if dtype == "b1" else self.mine(scalar)
 
-    def _after(self, count: str) -> Iterator[str]:
+    def _lines_after_trips(self, count: str) -> Iterator[str]:
         """Lines behind the last trip: results, and zeros for rows that no trip has."""
         for k, out in enumerate(self.program.outputs):
             name = self.loop.results[k]

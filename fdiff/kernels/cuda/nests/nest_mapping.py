@@ -66,7 +66,7 @@ def map_nest(nest: Nest, memory: Mapping[str, str], *, atomics: bool) -> MappedN
     """
     rank = len(nest.domain)
     every = frozenset(range(rank))
-    inside = _inside(nest)
+    inside = _statements_in_loops(nest)
     ordered = ordered_loops(nest)
     depth = min((a.depth for a in nest.accumulators), default=rank)
     kept = ordered | frozenset(range(depth, rank))  # loops that are not parallel
@@ -97,7 +97,7 @@ def map_nest(nest: Nest, memory: Mapping[str, str], *, atomics: bool) -> MappedN
 def scattered_updates(nest: Nest) -> list[Statement]:
     """The updates of entries found at run time, which several iterations may update."""
     every = frozenset(range(len(nest.domain)))
-    inside = _inside(nest)
+    inside = _statements_in_loops(nest)
     return [
         s
         for s in nest.statements
@@ -130,7 +130,7 @@ def _uses_of_memory(nest: Nest) -> dict[str, int]:
     return counts
 
 
-def _inside(nest: Nest) -> list[Statement]:
+def _statements_in_loops(nest: Nest) -> list[Statement]:
     """The statements that loops run, with those that store accumulators of inner loops."""
     late = {id(s) for a in nest.accumulators if a.depth == 0 for s in a.final}
     return [s for s in nest.all_statements if id(s) not in late]
@@ -154,7 +154,7 @@ def _is_atomic(update: Statement, memory: Mapping[str, str]) -> bool:
 
 def ordered_loops(nest: Nest) -> frozenset[int]:
     """The loops whose iterations must run in order."""
-    rank, inside = len(nest.domain), _inside(nest)
+    rank, inside = len(nest.domain), _statements_in_loops(nest)
     out = {int(s.operands[0]) for s in inside if s.kind is StatementKind.CARRY}
     for accumulator in nest.accumulators:
         if not _reorderable(accumulator):
@@ -279,7 +279,7 @@ def _updates_in_place(nest: Nest, parallel: int, shared: set[str]) -> Iterator[b
 
     They may do so by one update, or by several updates at other places of the same memory.
     """
-    rank, inside = len(nest.domain), _inside(nest)
+    rank, inside = len(nest.domain), _statements_in_loops(nest)
     loops = {id(s): a.depth for a in nest.accumulators for s in a.final}
     for s in inside:
         depth = loops.get(id(s), rank)

@@ -104,7 +104,7 @@ class NestText:
         count = self._mapped.parallel
         if not count:
             return self.alone()
-        return self._by_lines(count, team) if by_lines else self._shared(0, count, team)
+        return self._by_lines(count, team) if by_lines else self._team_loops(0, count, team)
 
     def rows(self, team: Team, *, by_lines: bool = False) -> list[str]:
         """Each block or warp has iterations of the parallel loops; its threads share the others.
@@ -117,10 +117,10 @@ class NestText:
         first, end = mapped.parallel, mapped.parallel + mapped.reduced
         self._fill(together=True)
         if not first:
-            shared = self._by_lines(end, team) if by_lines else self._shared(0, end, team)
+            shared = self._by_lines(end, team) if by_lines else self._team_loops(0, end, team)
             return [*shared, *self.combined()]
         together = team._replace(thread=team.lane, threads=team.lanes)
-        inside = self._shared(first, end, together)
+        inside = self._team_loops(first, end, together)
         body = [*self._lines.before[first], *inside, *self.combined(together)]
         return self.rows_in_turn(team, first, body)
 
@@ -167,7 +167,7 @@ class NestText:
         depth = self._mapped.parallel
         for a in nest.accumulators:
             if together and a.depth == depth:
-                lines.before[depth] += self._begun(a)
+                lines.before[depth] += self._neutral_start(a)
             elif a.identity != a.name:
                 lines.before[a.depth].append(f"{a.name} = {a.identity}")
         for statement in nest.statements:
@@ -181,7 +181,7 @@ class NestText:
             for statement in a.final:
                 lines.after[a.depth] += self.text(statement)
 
-    def _begun(self, a: Accumulator) -> list[str]:
+    def _neutral_start(self, a: Accumulator) -> list[str]:
         """Each thread begins with the neutral element."""
         if a.name in self._carried:
             return []
@@ -193,7 +193,7 @@ class NestText:
 
     def begun(self) -> list[str]:
         """Each thread begins what the threads of a block reduce."""
-        return [line for a in self._mapped.reductions for line in self._begun(a)]
+        return [line for a in self._mapped.reductions for line in self._neutral_start(a)]
 
     def combined(self, team: Team = BLOCK_TEAM) -> list[str]:
         """Lines that combine the partial reductions of a block's or warp's threads; one stores."""
@@ -212,7 +212,7 @@ class NestText:
                 out += [first, *indented(lines)] if statement.writes else lines
         return out
 
-    def _shared(self, first: int, end: int, team: Team) -> list[str]:
+    def _team_loops(self, first: int, end: int, team: Team) -> list[str]:
         """Loops `first` to `end` shared by the threads of a team, around the other loops."""
         total, positions = self._flat("e", first, end)
         before = [line for k in range(first + 1, end) for line in self._lines.before[k]]

@@ -105,14 +105,14 @@ def _found_again(count: int) -> int:
     kind = 0
     for name, value in [*zip(names, values, strict=True)][:: count // 8 or 1]:
         entry = _entry(mapping, id(name), id(value))
-        if entry is None or _words(mapping, entry) != (entry.keys, id(name), id(value)):
+        if entry is None or _compared_words(mapping, entry) != (entry.keys, id(name), id(value)):
             return 0
         kind = entry.kind
         mapping[name] = entry
-        if _words(mapping, entry) != (entry.keys, id(name), id(entry)):
+        if _compared_words(mapping, entry) != (entry.keys, id(name), id(entry)):
             return 0
         del mapping[name]
-        if _words(mapping, entry)[2] != 0:
+        if _compared_words(mapping, entry)[2] != 0:
             return 0
         mapping[name] = value  # at the end
     before, more = _keys(mapping), [f"more {k}" for k in range(2 * count + 8)]
@@ -124,6 +124,6 @@ def _keys(mapping: dict[str, object]) -> int:
     return ctypes.c_uint64.from_address(id(mapping) + WORD * KEYS).value
 
 
-def _words(mapping: dict[str, object], entry: DictEntry) -> tuple[int, ...]:
+def _compared_words(mapping: dict[str, object], entry: DictEntry) -> tuple[int, ...]:
     """Words that the entry stub compares: the keys of the dict, key and value of the entry."""
     return (_keys(mapping), *(ctypes.c_uint64 * 2).from_address(entry.address))

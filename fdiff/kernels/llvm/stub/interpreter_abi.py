@@ -81,7 +81,7 @@ def _interpreter() -> Check:
         yield "pointers are not of 64 bits, least byte first"
 
 
-def _word(address: int, index: int) -> int:
+def _word_at(address: int, index: int) -> int:
     return ctypes.c_uint64.from_address(address + WORD * index).value
 
 
@@ -93,7 +93,7 @@ def _heads() -> Check:
         (np.complex64(1 + 2j), ctypes.c_float * 2),
     )  # fmt: skip
     for thing in (object(), np.zeros(1), {}, [], (), "", 1, None, *[x for x, _ in numbers]):
-        if _word(id(thing), CLASS) != id(type(thing)):
+        if _word_at(id(thing), CLASS) != id(type(thing)):
             yield f"the class of a {type(thing).__name__} lies elsewhere"
     for number, kind in numbers:
         if type(number).__basicsize__ < VALUE + ctypes.sizeof(kind):
@@ -111,7 +111,7 @@ def _arrays() -> Check:
         yield "arrays are smaller than their fields"
     base = np.arange(24.0, dtype=np.float32)
     for array in (base.reshape(2, 3, 4), base.reshape(4, 6).T[1:, ::2], base[:0], base[3:4][0:1]):
-        words = {name: _word(id(array), place) for name, place in ARRAY.items()}
+        words = {name: _word_at(id(array), place) for name, place in ARRAY.items()}
         halves = (ctypes.c_int32 * (2 * last + 2)).from_address(id(array))
         if words["data"] != array.ctypes.data or words["descr"] != id(array.dtype):
             yield "the data or the dtype of an array lies elsewhere"
@@ -218,7 +218,7 @@ def _functions_of_python() -> Check:
 def _dicts(value: object, key: str, function: Callable[..., object]) -> Check:
     """Where the length of a dict lies, how it is iterated, where a function's attributes lie."""
     for sample in ({}, {key: value}, dict.fromkeys(range(9))):
-        if dict.__basicsize__ <= WORD * LENGTH or _word(id(sample), LENGTH) != len(sample):
+        if dict.__basicsize__ <= WORD * LENGTH or _word_at(id(sample), LENGTH) != len(sample):
             yield "the number of entries of a dict lies elsewhere"
     table, place, item = {key: value}, ctypes.c_ssize_t(0), [ctypes.c_void_p(), ctypes.c_void_p()]
     follow = _prototype(ctypes.c_int, ctypes.py_object, *[ctypes.c_void_p] * 3)
@@ -231,7 +231,7 @@ def _dicts(value: object, key: str, function: Callable[..., object]) -> Check:
     dict_of = _prototype(ctypes.c_void_p, ctypes.py_object)(python_api("_PyObject_GetDictPtr"))
     function.__dict__["kept"] = value
     at = dict_of(function)
-    if at is None or _word(at, 0) != id(function.__dict__):
+    if at is None or _word_at(at, 0) != id(function.__dict__):
         yield "the attributes of a function lie elsewhere"
 
 

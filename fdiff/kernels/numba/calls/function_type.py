@@ -115,15 +115,20 @@ class FunctionType(types.Callable, types.Opaque):
                 return False
             every = [*kinds, *(named[name] for name in layout.names)]
             pairs = zip(layout.arguments, every, strict=True)
-            return all(_fits(layout, tree, kind) for tree, kind in pairs)
+            return all(_argument_fits(layout, tree, kind) for tree, kind in pairs)
 
-        words = [*map(_words, kinds), *(f"{n}={_words(k)}" for n, k in named.items())]
+        words = [
+            *map(_layout_spelling, kinds),
+            *(f"{n}={_layout_spelling(k)}" for n, k in named.items()),
+        ]
         try:
             calls = self.callee.calls(fits, f"({', '.join(words)})")
         except FdiffError as error:  # in an error of Numba's own it shows the user's line
             raise TypingError(str(error)) from None
         arrays = None if out is None else _out_arrays(calls.layout, out, self.callee.name)
-        plain = _plain(calls.layout, [*kinds, *(named[name] for name in calls.layout.names)])
+        plain = _contiguous_arguments(
+            calls.layout, [*kinds, *(named[name] for name in calls.layout.names)]
+        )
         key = (calls.layout, plain, None if arrays is None else tuple(arrays.direct.items()))
         dispatcher = self.callee.compiled.get(key)
         if dispatcher is None:
@@ -145,14 +150,14 @@ def _unboxed(_: object, __: object, c: Any) -> NativeValue:
     return NativeValue(c.context.get_dummy_value())
 
 
-def _fits(layout: CallLayout, tree: Tree, kind: Any) -> bool:
+def _argument_fits(layout: CallLayout, tree: Tree, kind: Any) -> bool:
     """Whether an argument of a type of Numba is one of the layout's."""
     if tree is None:
         return isinstance(kind, types.NoneType)
     if isinstance(tree, tuple):
         if not isinstance(kind, types.BaseTuple) or len(kind) != len(tree):
             return False
-        return all(_fits(layout, child, kind[k]) for k, child in enumerate(tree))  # type: ignore[index] - see `len`
+        return all(_argument_fits(layout, child, kind[k]) for k, child in enumerate(tree))  # type: ignore[index] - see `len`
     assert isinstance(tree, int), "a tree is of tuples, numbers and None"
     argument = layout.given[tree]
     if isinstance(argument, ArrayArgument):
@@ -165,10 +170,10 @@ def _fits(layout: CallLayout, tree: Tree, kind: Any) -> bool:
     return isinstance(kind, types.Boolean if argument.kind is bool else types.Integer)
 
 
-def _words(kind: object) -> str:
+def _layout_spelling(kind: object) -> str:
     """A type of Numba, as layouts spell theirs."""
     if isinstance(kind, types.BaseTuple):
-        return f"({', '.join(map(_words, cast('Any', kind)))})"
+        return f"({', '.join(map(_layout_spelling, cast('Any', kind)))})"
     if isinstance(kind, types.Array):
         try:
             dtype = as_dtype(kind.dtype)
@@ -210,7 +215,7 @@ def _out_arrays(layout: CallLayout, out: object, name: str) -> OutArrays:
     return arrays
 
 
-def _plain(layout: CallLayout, kinds: Sequence[object]) -> frozenset[int]:
+def _contiguous_arguments(layout: CallLayout, kinds: Sequence[object]) -> frozenset[int]:
     """The arguments that are arrays in C order by their types, and no part of a tuple."""
     pairs = zip(layout.arguments, kinds, strict=True)
     arrays = [(tree, kind) for tree, kind in pairs if isinstance(kind, types.Array)]
@@ -254,7 +259,7 @@ class _CallerCache(event.Listener):
         if isinstance(getattr(dispatcher, "_cache", None), NullCache | None):
             return
         compiled = dispatcher.overloads.get(args)  # there is none where compiling failed
-        names = dict.fromkeys(_called(compiled.library)) if compiled is not None else {}
+        names = dict.fromkeys(_called_derivatives(compiled.library)) if compiled is not None else {}
         if not names:
             return
         dispatcher._cache = NullCache()
@@ -265,13 +270,13 @@ class _CallerCache(event.Listener):
         warn(f"njit: {fact} {way}", NumbaWarning, (code.co_filename, code.co_firstlineno))
 
 
-def _called(library: Any) -> Iterator[str]:
+def _called_derivatives(library: Any) -> Iterator[str]:
     """The derivatives that machine code calls, itself or in functions that it was linked with."""
     for held in objects_of(library):
         if isinstance(held, HeldObject) and isinstance(held.value, RecordCaller):
             yield held.value.records.name
     for linked in library._linking_libraries:
-        yield from _called(linked)
+        yield from _called_derivatives(linked)
 
 
 event.register("numba:compile", _CallerCache())

@@ -56,7 +56,7 @@ class HeldObject:
         self._numba_type_ = HeldObjectType(self)
 
 
-def _held(context: CPUContext, kind: HeldObjectType) -> Any:
+def _object_of_type(context: CPUContext, kind: HeldObjectType) -> Any:
     """The object of a type, which lives as long as the code that is generated now.
 
     So do the constants that Numba keeps for this code. Neither may lead to the function that Numba
@@ -81,7 +81,7 @@ def chains_of(_: object, caller: Kind) -> Typed:
     """The address of the chains of a table. Code that contains it is not kept on disk."""
 
     def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
-        records = _held(context, sig.args[0]).records
+        records = _object_of_type(context, sig.args[0]).records
         cell = context.add_dynamic_addr(builder, records.cell.ctypes.data, info="fdiff")
         return builder.load(builder.bitcast(cell, _WORD.as_pointer()))
 
@@ -167,7 +167,7 @@ def call_record(
     """The status of a record's kernel, for the addresses of its arguments and results."""
 
     def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
-        called = _held(context, sig.args[0])
+        called = _object_of_type(context, sig.args[0])
         data = context.add_dynamic_addr(builder, called.words.ctypes.data, info="fdiff")
         code = context.add_dynamic_addr(builder, called.code, info="fdiff")
         function = builder.bitcast(code, _CALL.as_pointer())
@@ -186,7 +186,7 @@ def call_python(_: object, function: Kind, value: Kind) -> Typed:
     """
 
     def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:
-        called = _held(context, sig.args[0])
+        called = _object_of_type(context, sig.args[0])
         api = context.get_python_api(builder)
         context.nrt.incref(builder, sig.args[1], args[1])  # which boxing takes
         state = api.gil_ensure()

@@ -231,7 +231,7 @@ def _scan(body: Body, effect: Effect) -> None:
         body.statements.append(Statement(StatementKind.ACCUMULATE, name, combine, tuple(values)))
         body.accumulators.append(Accumulator(name, start, op.dtype, var, (), scan=True))
     else:
-        back = tuple(_before(a) if a.var == var else a for a in effect.index)
+        back = tuple(_previous_position(a) if a.var == var else a for a in effect.index)
         carried = body.fresh()
         body.statements.append(
             Statement(StatementKind.CARRY, carried, start, (str(var),), _access(effect, back))
@@ -241,6 +241,6 @@ def _scan(body: Body, effect: Effect) -> None:
     body.know(body.plan.keys.exactly(effect.node, effect.dims, effect.index), name)
 
 
-def _before(axis: Axis) -> Axis:
+def _previous_position(axis: Axis) -> Axis:
     """The position of the previous iteration of a scan along this axis."""
     return axis._replace(start=plus(axis.start, "1" if axis.step == "-1" else "-1"))

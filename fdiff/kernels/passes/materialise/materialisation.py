@@ -108,7 +108,7 @@ class Plan:
         return heads
 
     @cached_property
-    def _shared(self) -> dict[int, str]:
+    def _shared_memory(self) -> dict[int, str]:
         """The memory that several nodes have one after another, by the first of these nodes."""
         out: dict[int, str] = {}
         for i in sorted(self.overwrites):
@@ -127,7 +127,7 @@ class Plan:
         op = self.ops[i]
         if op.kind is Kind.INPUT:
             stays = f"out{self.outputs[i]}" if i in self.outputs else f"x{op.data[0]}"
-            return self._shared.get(i, stays)
+            return self._shared_memory.get(i, stays)
         if op.kind is Kind.ARRAY:
             return f"k{op.data[0]}"
         if i not in self.stored:
@@ -136,8 +136,8 @@ class Plan:
         if self.is_local(i):
             return f"s{i}"
         head = self._head.get(i, i)
-        if head in self._shared:
-            return self._shared[head]
+        if head in self._shared_memory:
+            return self._shared_memory[head]
         return f"out{self.outputs[i]}" if i in self.outputs else f"t{i}"
 
     def is_local(self, i: int) -> bool:

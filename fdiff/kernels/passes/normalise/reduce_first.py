@@ -42,9 +42,9 @@ class _SumsFirst(GraphRewrite):
                 return False
             left, right, out = op.subscripts
             return op.dtype[0] == "f" and all((out[a] in left) != (out[a] in right) for a in axes)
-        return any(self.reaches(a, own) for a, own in self._through(i, axes))
+        return any(self.reaches(a, own) for a, own in self._operands_to_sum(i, axes))
 
-    def _through(self, i: int, axes: Axes) -> list[tuple[int, Axes]]:
+    def _operands_to_sum(self, i: int, axes: Axes) -> list[tuple[int, Axes]]:
         """The operands of `i` that are summed if the sum moves through `i`, with the axes of each.
 
         None are if it cannot move through it.
@@ -83,7 +83,7 @@ class _SumsFirst(GraphRewrite):
         dims = _without(op.dims, axes)
         if op.kind is Kind.CONTRACT and self.reaches(i, axes):
             return self._product(op, axes, like)
-        inner = self._through(i, axes)
+        inner = self._operands_to_sum(i, axes)
         if not inner or op.dtype != like.dtype:
             data = (("axes", axes),)
             return self.add(like._replace(args=(self.place[i],), shapes=(dims,), data=data))

@@ -215,7 +215,7 @@ def _sliced(new: _RowsLast, op: Operation) -> Operation | None:
     return _with_rows_last(new, op, [new.last(a)], op.region._replace(slices=pairs))
 
 
-def _placed(new: _RowsLast, op: Operation) -> Operation | None:
+def _placed_in_slices(new: _RowsLast, op: Operation) -> Operation | None:
     """Operands placed in slices of the result that take all rows."""
     data = [
         _slices_rows_last(new, cast("Slices", pairs), new.old[a].dims, op.dims)
@@ -252,5 +252,5 @@ _RULES: dict[str, Callable[[_RowsLast, Operation], Operation | None]] = {
     Kind.SLICE: _sliced,
     Kind.UNSLICE: _sliced,
     Kind.CONCATENATE: _concatenation,
-    Kind.PLACE: _placed,
+    Kind.PLACE: _placed_in_slices,
 }

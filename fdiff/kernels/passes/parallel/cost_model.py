@@ -75,7 +75,7 @@ def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
         elif isinstance(part, Nest):
             out.append(_of_nest(part))
         elif isinstance(part, ControlItem):
-            out += [_each_trip(part, w) for item in _inside(part) for w in _in_trip(item)]
+            out += [_each_trip(part, w) for item in _items_of_bodies(part) for w in _in_trip(item)]
         elif part.is_product:
             counts = (d.replace(f"({END} - {BEGIN})", rows) for d in product_sizes(part).counts)
             out.append(Work(tuple(counts), _TERM))
@@ -91,13 +91,13 @@ def routine_work(
     """
     for part in nests_and_calls(item):
         if isinstance(part, ControlItem):
-            inside = (works for item in _inside(part) for works in routine_work(item))
+            inside = (works for item in _items_of_bodies(part) for works in routine_work(item))
             yield from ((name, tuple(_each_trip(part, w) for w in some)) for name, some in inside)
         elif isinstance(part, Call) and not part.is_product:
             yield part.routine, matrix_work(part.name, part.sizes)
 
 
-def _inside(item: ControlItem) -> Iterator[Item]:
+def _items_of_bodies(item: ControlItem) -> Iterator[Item]:
     """The items of the bodies of a loop or a switch."""
     for body in item.bodies:
         yield from body.lowered.items

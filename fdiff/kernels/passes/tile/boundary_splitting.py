@@ -24,11 +24,11 @@ def split_boundaries(program: LoopProgram) -> LoopProgram:
         return program
     items: list[Item] = []
     for item in program.items:
-        items += _beside(item) if isinstance(item, Nest) and item.excluded else [item]
+        items += _nests_over_boxes(item) if isinstance(item, Nest) and item.excluded else [item]
     return replace(program, items=tuple(items))
 
 
-def _beside(nest: Nest) -> list[Nest]:
+def _nests_over_boxes(nest: Nest) -> list[Nest]:
     """The nests over the boxes: sums go on from one to the next, and the last one stores them."""
     boxes = list(_boxes(nest))
     out: list[Nest] = []

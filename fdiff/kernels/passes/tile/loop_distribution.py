@@ -48,12 +48,12 @@ def distribute_loops(program: LoopProgram) -> LoopProgram:
 
 def _large(nest: Nest) -> bool:
     """Whether a thread would hold more in the loops of a nest than it has registers for."""
-    places = {_place(s) for s in nest.all_statements if s.access is not None}
+    places = {_memory_place(s) for s in nest.all_statements if s.access is not None}
     many = len(places) + SUM * len(nest.accumulators) > MOST_HELD
     return many and bool(nest.domain) and not nest.branches
 
 
-def _place(statement: Statement) -> tuple[object, ...]:
+def _memory_place(statement: Statement) -> tuple[object, ...]:
     """Where in memory a statement begins: accesses that loops move alike have one address."""
     assert statement.access is not None
     return statement.access.buffer.name, statement.access.dims, statement.access.index
@@ -79,7 +79,7 @@ class _Distribution(SeparableStatements):
         end, best, least = len(self.lines), 0, 0
         held: dict[object, int] = {}
         for k in range(begin, end):
-            held |= self._held(self.lines[k])
+            held |= self._registers_of(self.lines[k])
             many, cut = sum(held.values()), k + 1
             if many > PIECE_HELD and best:
                 return best
@@ -88,12 +88,12 @@ class _Distribution(SeparableStatements):
                 best, least = cut, self.crossing[cut]
         return end
 
-    def _held(self, statement: Statement) -> dict[object, int]:
+    def _registers_of(self, statement: Statement) -> dict[object, int]:
         """The registers of a statement: places in memory, registers of loads again, sums."""
         read = [n for n in statement.reads if n in self.definitions and self.reloadable(n)]
         users = [statement, *(self.lines[self.definitions[n]] for n in read)]
         sums = [n for n in (statement.target, *statement.reads) if n in self.sums]
-        places = [_place(s) for s in users if s.access is not None]
+        places = [_memory_place(s) for s in users if s.access is not None]
         return {**dict.fromkeys(places, 1), **dict.fromkeys(sums, SUM)}
 
     # --- the pieces ---------------------------------------------------------------------------
@@ -136,12 +136,12 @@ class _Distribution(SeparableStatements):
         before: dict[str, Statement] = {}
         for s in self.lines[begin:end]:
             for name in s.reads:
-                self._give(name, begin, before)
+                self._enter_giver(name, begin, before)
         touched = {n for s in own for n in (s.target, *s.reads)}
         sums = tuple(a for a in self.nest.accumulators if a.name in touched)
         return replace(self.nest, statements=(*before.values(), *own), accumulators=sums)
 
-    def _give(self, name: str, begin: int, before: dict[str, Statement]) -> None:
+    def _enter_giver(self, name: str, begin: int, before: dict[str, Statement]) -> None:
         """Enter the statement that gives a value of an earlier piece, after those it reads."""
         place = self.definitions.get(name, begin)
         if place >= begin or name in before or name in self.sums:
@@ -150,7 +150,7 @@ class _Distribution(SeparableStatements):
             before[name] = Statement.load(name, self.handed_over[name])
             return
         for read in self.lines[place].reads:
-            self._give(read, begin, before)
+            self._enter_giver(read, begin, before)
         before[name] = self.lines[place]
 
     def transferable(self, name: str) -> bool:

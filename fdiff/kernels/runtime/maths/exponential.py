@@ -100,7 +100,7 @@ def _reduce(x: Value, times: float = 1.0) -> _Reduced:
 @libm("exp")
 def exp(x: Value) -> Value:
     """The exponential."""
-    k, r, _ = _reduce(_within(x))
+    k, r, _ = _reduce(_clipped(x))
     return scale_near(_rise(r), k)
 
 
@@ -130,7 +130,7 @@ def exp_product(x: Value, y: Value) -> Value:
     """
     if not fused():
         return _corrected(x, y)
-    k, _ = nearest(_within(x * y), LOG2_E)
+    k, _ = nearest(_clipped(x * y), LOG2_E)
     high, low = x.pick(*_LOG_2_SHORT)
     r = fma(k, -low, clamp(fma(x, y, k * -high), -1.0, 1.0))
     return scale_near(_rise(r), k)
@@ -160,7 +160,7 @@ def exp_minus_square(x: Value) -> Value:
     return fma(_rise(r), s, s) * 2.0**-up
 
 
-def _within(x: Value) -> Value:
+def _clipped(x: Value) -> Value:
     """`x` cut to where `exp` is neither 0 nor infinite, and a little more."""
     return clamp(x, *x.pick((-746.0, 709.9), (-104.5, 88.9)))
 
@@ -201,7 +201,7 @@ def _minus_one(r: Value, rest: Value, s: Value, half: float) -> Pair:
 @libm("expm1")
 def expm1(x: Value) -> Value:
     """``exp(x) - 1`` without cancellation; reduced as `exp` is, which is its slope."""
-    k, r, low = _reduce(_within(x))
+    k, r, low = _reduce(_clipped(x))
     rest = _curve(r, low)
     least = x.pick(-60.0, -30.0)
     s = power_of_two(where(k < least, least, k) - 1.0)

@@ -37,7 +37,7 @@ def _arcsine(x: Value) -> tuple[Value, Value, Value]:
     return small, s, s * z * polynomial(z, x.pick(*_ASIN))
 
 
-def _from(base: Value | float, rest: Value | float, s: Value, more: Value) -> Value:
+def _subtracted(base: Value | float, rest: Value | float, s: Value, more: Value) -> Value:
     """``base + rest - s - more``, of which the first difference is made up for its rounding."""
     r = base - s
     return r + ((base - r - s) + (rest - more))
@@ -48,7 +48,7 @@ def _from(base: Value | float, rest: Value | float, s: Value, more: Value) -> Va
 def asin(x: Value) -> Value:
     """By asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)) from 1/2 on (fdlibm, e_asin.c)."""
     small, s, more = _arcsine(x)
-    out = where(small, s + more, _from(*x.pick(*_HALF_PI), s + s, more + more))
+    out = where(small, s + more, _subtracted(*x.pick(*_HALF_PI), s + s, more + more))
     return copysign(out, x)
 
 
@@ -62,7 +62,7 @@ def acos(x: Value) -> Value:
     base = where(small, high, where(x < 0.0, 2.0 * high, x.like(0.0)))
     rest = where(small, low, where(x < 0.0, 2.0 * low, x.like(0.0)))
     factor = where(small, sign, sign * -2.0)
-    return _from(base, rest, s * factor, more * factor)
+    return _subtracted(base, rest, s * factor, more * factor)
 
 
 def _octant(y: Value, x: Value) -> tuple[Value, Value, Value, Value, Value]:
@@ -86,7 +86,7 @@ def _octant(y: Value, x: Value) -> tuple[Value, Value, Value, Value, Value]:
 def atan(x: Value) -> Value:
     """The arc tangent."""
     base, rest, t, more, _ = _octant(fabs(x), x.like(1.0))
-    return copysign(_from(base, rest, -t, -more), x)
+    return copysign(_subtracted(base, rest, -t, -more), x)
 
 
 @word
@@ -104,5 +104,5 @@ def atan2(y: Value, x: Value) -> Value:
     behind = copysign(x.like(1.0), x) < 0.0
     base = where(behind, 2.0 * high - base, base)
     rest = where(behind, 2.0 * low - rest, rest)
-    out = _from(base, rest, where(behind, t, -t), where(behind, more, -more))
+    out = _subtracted(base, rest, where(behind, t, -t), where(behind, more, -more))
     return copysign(where(x.is_nan() | y.is_nan(), x + y, out), y)
