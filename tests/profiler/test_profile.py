@@ -251,14 +251,14 @@ def test_a_forked_child_is_not_profiled_and_may_profile():
 import os
 import numpy as np
 import fdiff
-from fdiff.process import observation
+from fdiff.process import observed_spans
 from fdiff.profiler import profile
 from fdiff.trace.trace_stack import occupied
 
 with profile() as outer:
     child = os.fork()
     if not child:
-        closed = observation.observer is None and "profiler" not in occupied
+        closed = observed_spans.observer is None and "profiler" not in occupied
     with profile() as inner:
         fdiff.grad(np.sum)(np.ones(3))
 calls = [e.name for e in inner.function_events if e.category == "call"]
