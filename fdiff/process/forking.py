@@ -284,7 +284,7 @@ class _Late:
 _late = _Late()
 
 
-def _exception_safe_handler(handler: _Handler) -> Callable[[], None]:
+def _safe_handler(handler: _Handler) -> Callable[[], None]:
     """A handler of forks, in which Python would print an exception, and drop it.
 
     It runs again from its beginning then. One that fails twice is at fault itself.
@@ -312,9 +312,7 @@ def at_fork(
     """
     kinds = {"before": before, "after_in_parent": after_in_parent, "after_in_child": after_in_child}
     handlers = {
-        kind: uninterrupted_entry(_exception_safe_handler(h))
-        for kind, h in kinds.items()
-        if h is not None
+        kind: uninterrupted_entry(_safe_handler(h)) for kind, h in kinds.items() if h is not None
     }
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(**handlers)
@@ -392,7 +390,7 @@ def late(module: str, package: str | None, name: str) -> Callable[..., Any]:
 
 _own = [
     *map(
-        _exception_safe_handler,
+        _safe_handler,
         (no_fork.before, no_fork.undo, no_fork.reopen, no_fork.after_in_child),
     )
 ]

@@ -37,7 +37,7 @@ from ..operators.point_conversion import floating, refuse_integers
 from .device_calls import check_outer_device, placed, returned, tracing_for
 from .input_checks import check_point
 from .kink_policy import mark_kinks
-from .late_imports import late, of_partitions
+from .late_functions import late, of_partitions
 
 if TYPE_CHECKING:
     from .operator_call import OperatorCall

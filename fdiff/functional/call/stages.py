@@ -26,7 +26,7 @@ from .call_execution import (
     with_reports,
 )
 from .kink_policy import ASKED, policy, refuse_kinks
-from .late_imports import late
+from .late_functions import late
 from .operator_call import CallStage, OperatorCall
 
 # Imported by the first call that needs it.

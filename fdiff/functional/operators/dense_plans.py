@@ -23,7 +23,7 @@ from ..call.input_checks import (
     check_strict,
     check_strict_gradient,
 )
-from ..call.late_imports import late
+from ..call.late_functions import late
 from .block_results import (
     Finish,
     nested_hessian,

@@ -31,7 +31,7 @@ from ...process.progress import Stage
 from ...tape import Builder, Tape
 from ...transforms.derivative_tapes import assembled, symmetric
 from ...transforms.pipeline import GRADIENT, HESSIAN, JACOBIAN, derive
-from ..call.late_imports import late
+from ..call.late_functions import late
 from .block_results import DenseBlocks, mirrored, put_part, zeros_beside
 from .dense_modes import jacobian_blocks
 from .seeded_blocks import SeededBlock, column_blocks, row_blocks

@@ -15,7 +15,7 @@ from ...transforms.derivative_tapes import choose
 from ...transforms.pipeline import GRADIENT
 from ..annotations import AtPoint, GradientKeywords, P, Places, R
 from ..call.invocation import prepared_operator
-from ..call.late_imports import late, step_of
+from ..call.late_functions import late, step_of
 from ..call.operator_call import Operator
 from ..call.prepared import AnyPrepared, Prepared
 from ..call.results import deliver, gradients, results

@@ -14,7 +14,7 @@ from ...foreign_errors import not_foreign
 from ...tracebacks import public, trim
 from ..annotations import Array, AtPoint, BlockKeywords, Entries, JacobianKeywords, P, Places, Point
 from ..call.invocation import immediate_call, prepared_operator
-from ..call.late_imports import late
+from ..call.late_functions import late
 from ..call.operator_call import Operator
 from ..call.prepared import AnyPrepared, Prepared
 from ..options import (

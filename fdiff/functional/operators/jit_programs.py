@@ -31,7 +31,7 @@ from ...tree import map_leaves
 from ..annotations import P, R, T
 from ..call.device_calls import tracing_for
 from ..call.invocation import prepared_operator
-from ..call.late_imports import step_of
+from ..call.late_functions import step_of
 from ..call.operator_call import Operator
 from ..call.prepared import AnyPrepared, Prepared, example_arguments
 from ..call.results import results

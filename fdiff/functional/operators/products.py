@@ -18,7 +18,7 @@ from ...transforms.pipeline import HVP, JVP, VJP
 from ..annotations import A, AtPoint, P, Places, ProductKeywords, R
 from ..call.input_checks import check_outputs, check_strict, check_vector
 from ..call.invocation import Arguments, immediate_call, prepared_function
-from ..call.late_imports import late, step_of
+from ..call.late_functions import late, step_of
 from ..call.operator_call import Operator
 from ..call.prepared import Prepared
 from ..call.results import deliver, gradients, results, tangents
