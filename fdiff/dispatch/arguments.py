@@ -189,7 +189,7 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
         return
     if not isinstance(leaf, (np.ndarray, np.generic, int, float, complex, DeviceArray)):
         fact = f"cannot differentiate with respect to a value of type {type(leaf).__name__}"
-        inside = _name_of_leaf(spec, k)
+        inside = _inside(spec, k)
         own = f"Pass dict(x). {ARRAYS_ALONE}" if isinstance(leaf, Mapping) else ARRAYS_ALONE
         way = getattr(type(leaf), WAY_OUT, LEAVE_OUT if inside else own)
         raise failure(InputError, call, f"{fact}{inside}.", TAKE_NUMBERS if is_table(leaf) else way)
@@ -199,8 +199,7 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
 
 def _check_dtype(leaf: object, dtype: np.dtype, call: str, spec: Spec, k: int) -> None:
     if dtype.kind not in "fc":  # complex inputs are judged by the operator
-        kind = f"{dtype}{_name_of_leaf(spec, k)}"
-        fact = f"only floating-point inputs can be differentiated, not {kind}."
+        fact = f"only floating-point inputs can be differentiated, not {dtype}{_inside(spec, k)}."
         raise failure(DtypeError, call, fact, _as_float(leaf, dtype, spec))
 
 
@@ -232,7 +231,7 @@ def argument(spec: Spec, k: int) -> str:
     return f"argument {head}{rest}"
 
 
-def _name_of_leaf(spec: Spec, k: int) -> str:
+def _inside(spec: Spec, k: int) -> str:
     """The name of leaf `k` in parentheses, if it is inside an argument."""
     name = argument(spec, k)
     return f" ({name})" if name.endswith("]") or "." in name else ""

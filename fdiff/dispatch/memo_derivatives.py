@@ -102,7 +102,7 @@ class _Trial:
             self.stored = result.session.stored
             self.more = {s for s in self.stored - around.session.stored if s not in before}
             self.differs = here.eager is not None or result.variant.traced.tape != here.tape
-            self.same_value = _values_agree(around.session.results, result.session.results)
+            self.same_value = _all_agree(around.session.results, result.session.results)
         self.result = result
         self.strong = any(met.get(line, True) for line in self.asked)
         # Whether it has the same value where a memo may have been missed: with a derivative, as
@@ -188,9 +188,7 @@ def _first_line(lines: Iterable[Line | None]) -> Line | None:
     return next((line for line in lines if line is not None), None)
 
 
-def _values_agree(
-    here: dict[str, list[list[object]]], around: dict[str, list[list[object]]]
-) -> bool:
+def _all_agree(here: dict[str, list[list[object]]], around: dict[str, list[list[object]]]) -> bool:
     """Whether all traces that met such a branch returned the same values, but for rounding."""
     return bool(around) and all(
         len(results) <= len(around.get(call, ())) and all(map(_same_values, results, around[call]))

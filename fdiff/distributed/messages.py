@@ -140,16 +140,12 @@ def _unpicklable(value: object) -> str:
         read += names.nonlocals.items()
         read += names.globals.items()
         read += zip(args[len(args) - len(defaults) :], defaults, strict=True)
-    within = [
-        (f"{name}{path}", part)
-        for name, holder in read
-        for path, part in _attributes_or_entries(holder)
-    ]
+    within = [(f"{name}{path}", part) for name, holder in read for path, part in _members(holder)]
     names = [name for name, part in (*read, *within) if part is culprit]
     return f"`{names[0]}`, {what}," if names and names[0] != "f" else what
 
 
-def _attributes_or_entries(holder: object) -> list[tuple[str, object]]:
+def _members(holder: object) -> list[tuple[str, object]]:
     """Attributes or entries, as Python writes them."""
     if isinstance(holder, (list, tuple, dict)):
         items = holder.items() if isinstance(holder, dict) else enumerate(holder)

@@ -233,21 +233,6 @@ class CallJob(NamedTuple):
     kinks: str
 
 
-class _DonePartitions:
-    """Partitions that a task has done, which it tells the client about once in a while."""
-
-    def __init__(self, token: str, worker: Any) -> None:
-        self.token, self.worker = token, worker
-        self.done, self.told_at = 0, monotonic()
-
-    def advance(self) -> None:
-        """One more partition is done."""
-        self.done += 1
-        if monotonic() - self.told_at > SECONDS:
-            self.worker.log_event(EVENTS, {"token": self.token, "done": self.done})
-            self.done, self.told_at = 0, monotonic()
-
-
 def evaluated(
     job: CallJob,
     function: Sequence[Buffer],
@@ -260,8 +245,7 @@ def evaluated(
     `many` has groups of each partitioning, with the numbers of their first partitions.
     """
     total, listed = OrderedSum(job.total), list[object]()
-    number, worker = span[0], dask_module("distributed").get_worker()
-    done = _DonePartitions(job.token, worker)
+    number, worker, last, done = span[0], dask_module("distributed").get_worker(), monotonic(), 0
     with _taken_warnings() as warned:
         try:
             arguments: Given = Message([*parameters]).opened()
@@ -275,7 +259,10 @@ def evaluated(
                 for number in span:
                     result = next(stream)
                     total.add(number, result) if job.adds else listed.append(aligned(result))
-                    done.advance()
+                    done += 1
+                    if monotonic() - last > SECONDS:
+                        worker.log_event(EVENTS, {"token": job.token, "done": done})
+                        last, done = monotonic(), 0
         except BaseException as error:  # noqa: BLE001 - raised again where the call was made
             return Outcome(None, _sendable(error), number, frozenset(warned))
     return Outcome(total if job.adds else listed, warned=frozenset(warned))

@@ -26,7 +26,7 @@ def picture_of(graph: TapeGraph, call: str) -> Picture:
     colours = {line: COLOURS[k % len(COLOURS)] for k, line in enumerate(lines)}
     parts, width, height = _drawn(graph, colours)
     legend, wide = _legend(lines, colours, height + 44.0)
-    whole = [text(what, 0.0, 14.0, 13.0, font_weight="600"), _translated(parts, 0.0, 26.0), *legend]
+    whole = [text(what, 0.0, 14.0, 13.0, font_weight="600"), _moved(parts, 0.0, 26.0), *legend]
     width = max(width, wide, LETTER * 13.0 * len(what))
     return Picture(what, whole, width + 2, height + 40.0 + 18.0 * len(legend) / 2)
 
@@ -70,13 +70,11 @@ def _drawn(graph: TapeGraph, colours: Colours) -> tuple[str, float, float]:
     ]
     corners = outer.corners
     frames = [
-        _translated(_frame(unit.title, *size), *corner)
+        _moved(_frame(unit.title, *size), *corner)
         for unit, (_, size, _), corner in zip(insides, drawings, corners, strict=True)
         if unit.title
     ]
-    chips = [
-        _translated(part, *corner) for (part, _, _), corner in zip(drawings, corners, strict=True)
-    ]
+    chips = [_moved(part, *corner) for (part, _, _), corner in zip(drawings, corners, strict=True)]
     return "".join([*frames, *edges, *chips]), outer.width, outer.height
 
 
@@ -101,8 +99,7 @@ def _unit(
     layout = layered([size for _, size in drawings], inside, below=16.0)
     x, y = (_PAD, _PAD + _TITLE) if unit.title else (0.0, 0.0)
     boxes = [
-        _translated(part, *corner)
-        for (part, _), corner in zip(drawings, layout.corners, strict=True)
+        _moved(part, *corner) for (part, _), corner in zip(drawings, layout.corners, strict=True)
     ]
     parts = "".join([*(_edge(route) for route in layout.routes.values()), *boxes])
     width, height = layout.width, layout.height
@@ -114,7 +111,7 @@ def _unit(
         return parts, (width, height), ends
     width = max(width, LETTER * _SMALL * len(unit.title)) + 2 * _PAD
     height += 2 * _PAD + _TITLE
-    return _translated(parts, x, y), (width, height), ends
+    return _moved(parts, x, y), (width, height), ends
 
 
 def _frame(title: str, width: float, height: float) -> str:
@@ -131,7 +128,7 @@ def _chip(chip: Chip, colours: Colours) -> tuple[str, tuple[float, float]]:
         parts, width, height = _drawn(chip.body, colours)
         width = max(width, LETTER * _SIZE * len(chip.words)) + 2 * _PAD
         height += 2 * _PAD + _TITLE
-        whole = [_frame(chip.words, width, height), _translated(parts, _PAD, _PAD + _TITLE)]
+        whole = [_frame(chip.words, width, height), _moved(parts, _PAD, _PAD + _TITLE)]
         return titled(whole, chip.tip), (width, height)
     letters = max(len(chip.words) * _SIZE, len(chip.small) * _SMALL)
     width = max(LETTER * letters + 18.0, 56.0)
@@ -165,5 +162,5 @@ def _edge(points: Sequence[Point]) -> str:
     return element("path", d="".join(path), fill="none", stroke="currentColor", stroke_opacity=0.5)
 
 
-def _translated(parts: str, x: float, y: float) -> str:
+def _moved(parts: str, x: float, y: float) -> str:
     return element("g", parts, transform=f"translate({x:.1f} {y:.1f})")

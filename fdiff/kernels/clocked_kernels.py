@@ -75,7 +75,7 @@ def clocked_kernel(tape: Tape, layouts: tuple[str, ...], compiler: str) -> Clock
     with span("find out what is in each loop nest", PROFILER):
         report = fusion_report(graph, nodes_of_operations(tape, layouts))
     loops = [tuple(_size(d, values.ints) for d in item.loops) for item in timed.items]
-    inside = [_operations_of_item(item, report) for item in timed.items]
+    inside = [_members(item, report) for item in timed.items]
     nests = tuple(
         NestInfo(*names_and_nodes, sizes, w / whole)
         for names_and_nodes, sizes, w in zip(inside, loops, work, strict=True)
@@ -90,9 +90,7 @@ def clocked_kernel(tape: Tape, layouts: tuple[str, ...], compiler: str) -> Clock
     return ClockedKernel(nests, executable, "")
 
 
-def _operations_of_item(
-    item: TimedItem, report: FusionReport
-) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _members(item: TimedItem, report: FusionReport) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The operations of an item, and their nodes: the operations of the nests that form it.
 
     A nest is identified by the memory that it writes to; a nest that writes to none is identified

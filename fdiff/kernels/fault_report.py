@@ -35,20 +35,17 @@ def facts(own: str) -> Iterator[Fact]:
     """Every fact; `own` is the version of fdiff."""
     yield "fdiff", own
     yield "python", f"{platform.python_version()} {platform.python_implementation()}"
-    yield (
-        "system",
-        _fact_or_failure(lambda: f"{platform.system()} {platform.release()} {platform.machine()}"),
-    )
+    yield "system", _fact(lambda: f"{platform.system()} {platform.release()} {platform.machine()}")
     for name in _PACKAGES:
         yield name, _version(name)
-    yield "llvm", _fact_or_failure(lambda: late_imports.machine_code.machine.described()[0])
-    yield "llvm compiler", _fact_or_failure(lambda: compiler_state(LLVM), "does not work")
-    yield "numba compiler", _fact_or_failure(lambda: compiler_state(NUMBA), "does not work")
-    yield "processor", _fact_or_failure(_processor)
-    yield "cache", _fact_or_failure(_cache)
-    yield "threads", _fact_or_failure(lambda: str(threads()))
-    yield "settings", _fact_or_failure(_settings)
-    yield "extras", _fact_or_failure(extras)
+    yield "llvm", _fact(lambda: late_imports.machine_code.machine.described()[0])
+    yield "llvm compiler", _fact(lambda: compiler_state(LLVM), "does not work")
+    yield "numba compiler", _fact(lambda: compiler_state(NUMBA), "does not work")
+    yield "processor", _fact(_processor)
+    yield "cache", _fact(_cache)
+    yield "threads", _fact(lambda: str(threads()))
+    yield "settings", _fact(_settings)
+    yield "extras", _fact(extras)
     yield from _cuda_facts()
 
 
@@ -56,9 +53,9 @@ def _cuda_facts() -> Iterator[Fact]:
     state = driver_state()
     yield "cuda driver", state.fault or f"supports CUDA {state.release}"
     yield "cuda devices", ", ".join(state.devices) or "none"
-    yield "cuda toolkit", _fact_or_failure(lambda: "{}.{}".format(*adapter.toolkit()))
+    yield "cuda toolkit", _fact(lambda: "{}.{}".format(*adapter.toolkit()))
     yield "cuda simulator", "on" if adapter.simulated() else "off"
-    yield "device='cuda'", _fact_or_failure(_verdict)
+    yield "device='cuda'", _fact(_verdict)
 
 
 def _verdict() -> str:
@@ -68,7 +65,7 @@ def _verdict() -> str:
     return "yes, on the simulator" if adapter.simulated() else "yes"
 
 
-def _fact_or_failure(fact: Callable[[], str], otherwise: str = _UNKNOWN) -> str:
+def _fact(fact: Callable[[], str], otherwise: str = _UNKNOWN) -> str:
     """The fact; what went wrong, if it cannot be found out."""
     try:
         return fact()

@@ -130,10 +130,7 @@ def kernel_sequence(
                 code[len(words) + _KERNEL.index("BY_LIBM")] = step.kernel.by_libm
             words += _kernel_words(step, first, inner)
         else:
-            source, target = (
-                _place_in_workspace(step.source, first),
-                _place_in_workspace(step.target, first),
-            )
+            source, target = (_relocated(step.source, first), _relocated(step.target, first))
             words += [0, 0, *source, *target, step.step, step.width, step.lines]
     ints = np.array(words, np.int64)
     for begin, after in pairwise(begins):
@@ -159,12 +156,12 @@ def _kernel_words(step: SequencedKernel, first: int, inner: int) -> list[int]:
     bound = step.kernel.kernel
     fixed = [Place(FIXED, int(a.ctypes.data)) for a in bound.constants]
     places = [*step.reads, *fixed, *step.writes]
-    words = [w for place in places for w in _place_in_workspace(place, first)]
+    words = [w for place in places for w in _relocated(place, first)]
     tables = [int(bound.ints.ctypes.data), int(bound.floats.ctypes.data)]
     return [0, bound.address, 0, *tables, len(places) + 1, *words, WORKSPACE, inner]
 
 
-def _place_in_workspace(place: Place, first: int) -> Place:
+def _relocated(place: Place, first: int) -> Place:
     """A place whose offset counts from the beginning of the workspace if it is there."""
     return place._replace(offset=place.offset + first) if place.where == WORKSPACE else place
 

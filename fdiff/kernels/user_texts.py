@@ -194,12 +194,10 @@ class _Steps(GenericVisit, ast.NodeTransformer):
             write(FunctionBuilder(function, call, "f8"), [ast.Return(node)], arguments)
         except UnknownWordError as error:
             fact = f"`{text}` is not in the kernel language ({error})."
-            raise UserTextError(
-                self.line, _SLOT.sub(self._users_name, fact), _pow_way(node)
-            ) from None
+            raise UserTextError(self.line, _SLOT.sub(self._shown, fact), _pow_way(node)) from None
         return DtypeInference(types_of).of(text, ())
 
-    def _users_name(self, slot: re.Match[str]) -> str:
+    def _shown(self, slot: re.Match[str]) -> str:
         """The user's name for a value; the results of calls have none."""
         own = slot[0]
         return next((n for n, x in self.bound.items() if ast.unparse(x) == own), "...")

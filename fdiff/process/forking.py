@@ -284,7 +284,7 @@ class _Late:
 _late = _Late()
 
 
-def _safe_handler(handler: _Handler) -> Callable[[], None]:
+def _safely(handler: _Handler) -> Callable[[], None]:
     """A handler of forks, in which Python would print an exception, and drop it.
 
     It runs again from its beginning then. One that fails twice is at fault itself.
@@ -311,9 +311,7 @@ def at_fork(
     Called a second time, a handler does what an exception kept it from doing.
     """
     kinds = {"before": before, "after_in_parent": after_in_parent, "after_in_child": after_in_child}
-    handlers = {
-        kind: uninterrupted_entry(_safe_handler(h)) for kind, h in kinds.items() if h is not None
-    }
+    handlers = {kind: uninterrupted_entry(_safely(h)) for kind, h in kinds.items() if h is not None}
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(**handlers)
 
@@ -388,12 +386,7 @@ def late(module: str, package: str | None, name: str) -> Callable[..., Any]:
     return call
 
 
-_own = [
-    *map(
-        _safe_handler,
-        (no_fork.before, no_fork.undo, no_fork.reopen, no_fork.after_in_child),
-    )
-]
+_own = [*map(_safely, (no_fork.before, no_fork.undo, no_fork.reopen, no_fork.after_in_child))]
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_late.errors.clear)  # they are the parent's
     os.register_at_fork(before=_own[0], after_in_parent=_own[1], after_in_child=_own[3])

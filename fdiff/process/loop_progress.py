@@ -143,14 +143,12 @@ def _weights(counter: _Counter, inner: ast.For | ast.While | None, values: Value
     lengths: list[float] = []
     for k in range(count):
         step = steps[k * len(steps) // count]
-        at = _counter(
-            inner, lambda node, step=step: _value_in_iteration(node, counter.name, step, values)
-        )
+        at = _counter(inner, lambda node, step=step: _value_at(node, counter.name, step, values))
         lengths.append(0.0 if at is None else len(at.steps))
     return lengths if min(lengths) != max(lengths) else []
 
 
-def _value_in_iteration(node: ast.AST, name: str, step: int, values: Values) -> Any:
+def _value_at(node: ast.AST, name: str, step: int, values: Values) -> Any:
     """The value of a name while the variable of a loop has this value."""
     return step if isinstance(node, ast.Name) and node.id == name else values(node)
 
@@ -158,7 +156,7 @@ def _value_in_iteration(node: ast.AST, name: str, step: int, values: Values) -> 
 def _loops(place: CodePlace) -> Iterator[ast.For | ast.While]:
     """The loops of a function in whose bodies a place is, the outermost first."""
     around: list[ast.AST] = []
-    for node in _enclosing_statements(place.file, place.line):
+    for node in _enclosing(place.file, place.line):
         if isinstance(node, _SCOPES):
             around.clear()
         around.append(node)
@@ -171,7 +169,7 @@ def _is_in_body(body: list[ast.stmt], line: int) -> bool:
     return body[0].lineno <= line <= (body[-1].end_lineno or 0)
 
 
-def _enclosing_statements(name: str, line: int) -> list[Around]:
+def _enclosing(name: str, line: int) -> list[Around]:
     """The statements and functions around a line of a file, the outermost first."""
     lines = source_lines(name)
     entry = _files.get(name)

@@ -33,7 +33,7 @@ def whole_of(owner: np.ndarray, part: np.ndarray) -> tuple[np.ndarray, str] | No
     a_part = owner.dtype.kind == "c" and part.dtype == real_dtype(owner.dtype)
     if not a_part or any(s % size for s in steps):
         return None
-    at = _first_address(part) - _first_address(owner)
+    at = _address(part) - _address(owner)
     memory = np.ndarray.view(owner.transpose(slowest_first(owner.strides)), np.ndarray)
     whole = np.ndarray(part.shape, owner.dtype, memory, at - at % size, part.strides)
     return whole, "imag" if at % size else "real"
@@ -71,7 +71,7 @@ def memory_key(memory: np.ndarray, part: np.ndarray) -> Key | None:
     """
     if not part.size or part.dtype != memory.dtype or part.ndim < min(1, memory.ndim):
         return None
-    first = (_first_address(part) - _first_address(memory)) // memory.itemsize
+    first = (_address(part) - _address(memory)) // memory.itemsize
     if not 0 <= first < memory.size:
         return None
     key: list[int | slice] = []
@@ -88,16 +88,12 @@ def memory_key(memory: np.ndarray, part: np.ndarray) -> Key | None:
         key.append(slice(None) if whole else slice(start, stop, None if step == 1 else step))
         del axes[0]
     view = memory[(..., *key)]
-    if (view.shape, view.strides, _first_address(view)) != (
-        part.shape,
-        part.strides,
-        _first_address(part),
-    ):
+    if (view.shape, view.strides, _address(view)) != (part.shape, part.strides, _address(part)):
         return None
     return () if all(k == slice(None) for k in key) else tuple(key)
 
 
-def _first_address(part: np.ndarray) -> int:
+def _address(part: np.ndarray) -> int:
     """The address of the first entry."""
     return part.__array_interface__["data"][0]
 
@@ -107,7 +103,7 @@ def _sliced(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedAr
     if not part.size or not memory.size:
         return None
     size = memory.dtype.itemsize
-    first = (_first_address(part) - _first_address(memory)) // size
+    first = (_address(part) - _address(memory)) // size
     starts = [int(k) for k in np.unravel_index(first, memory.shape)]
     sizes, steps, axes = [1] * memory.ndim, [1] * memory.ndim, []
     for n, stride in zip(part.shape, part.strides, strict=True):
@@ -142,9 +138,7 @@ def _reshaped(x: TracedArray, shape: tuple[int, ...]) -> TracedArray:
 
 def _consecutive(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray:
     """`part` as consecutive entries of `memory` in another shape."""
-    first = (
-        (_first_address(part) - _first_address(memory)) // memory.dtype.itemsize if part.size else 0
-    )
+    first = (_address(part) - _address(memory)) // memory.dtype.itemsize if part.size else 0
     out = _reshaped(root, (root.size,))
     if part.size != root.size:
         out = apply(PRIMITIVES["slice"], out, starts=(first,), sizes=(part.size,), steps=(1,))
@@ -153,7 +147,7 @@ def _consecutive(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> Tra
 
 def _addresses(part: np.ndarray) -> np.ndarray:
     """The address of each entry."""
-    out = np.full(part.shape, _first_address(part), np.int64)
+    out = np.full(part.shape, _address(part), np.int64)
     for k, (n, stride) in enumerate(zip(part.shape, part.strides, strict=True)):
         out += (np.arange(n) * stride).reshape([-1 if j == k else 1 for j in range(part.ndim)])
     return out

@@ -9,22 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import fdiff.intact_numpy as np
-
 from ..errors import message
-from ..ops.entrywise.broadcasting import unbroadcast
-from ..ops.entrywise.elementwise import where
-from ..primitive import ZERO, Primitive
+from ..primitive import ZERO
 from ..tape import Node
 from ..trace import Array
-from .cotangent_masks import (
-    Bar,
-    branch_mask,
-    inside,
-    mask_of_seeds,
-    masks_of_arguments,
-    narrow_mask,
-)
+from .cotangent_masks import Bar, elementwise_bar, inside, mask_of_seeds, masks_of_arguments
 
 
 def pull(
@@ -62,29 +51,10 @@ def pull(
         for r, need in zip(primitive.rules.vjp(plain, args, outs, **params), needed, strict=True)
     ]
     if primitive.family == "elementwise":
-        return [_elementwise_bar(k, primitive, r, mask, args) for k, r in enumerate(results)]
+        return [elementwise_bar(k, primitive, r, mask, args) for k, r in enumerate(results)]
     if not primitive.structure.structural and primitive.structure.masks is None:
         results = [inside(m, r) for m, r in zip(masks, results, strict=True)]
     return [None if r is ZERO else Bar(r, m) for r, m in zip(results, masks, strict=True)]
-
-
-def _elementwise_bar(
-    k: int,
-    primitive: Primitive,
-    result: object,
-    mask: Array | None,
-    args: Sequence[Array],
-) -> Bar | None:
-    """Cotangent of argument `k` of an elementwise op: the mask kept, broadcasting undone."""
-    if result is ZERO:
-        return None
-    bar: Any = result
-    if mask is not None and not primitive.rules.unit_slopes:
-        bar = np.where(mask, bar, 0.0)
-    if primitive is where:
-        mask = branch_mask(k, args[0], mask, bar.shape)
-    shape = args[k].shape
-    return Bar(unbroadcast(bar, shape), None if mask is None else narrow_mask(mask, shape))
 
 
 def push(

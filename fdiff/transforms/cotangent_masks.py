@@ -17,6 +17,7 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL
 from ..kernel_rule import Kind
+from ..ops.entrywise.broadcasting import unbroadcast
 from ..ops.entrywise.elementwise import where
 from ..primitive import ZERO, Primitive
 from ..tape import Node
@@ -50,7 +51,7 @@ def mask_of_seeds(primitive: Primitive, seeds: Sequence[object]) -> Array | None
     if by_operand:  # of one output
         return None
     whole = primitive.family == "elementwise"
-    kept: Any = masks if whole else [np.any(mask) for mask in masks]
+    kept = masks if whole else [np.any(mask) for mask in masks]
     return reduce(np.logical_or, kept)
 
 
@@ -61,11 +62,21 @@ def inside(mask: Array | None, value: Any) -> Any:
     return np.where(mask, value, np.zeros((), value.dtype))
 
 
-def branch_mask(k: int, chosen: Array, mask: Array | None, shape: tuple[int, ...]) -> Array:
-    """The mask of the cotangent of argument `k` of a `where`: the entries that it chose there."""
-    taken = chosen if k == 1 else np.logical_not(chosen)
-    kept: Array = taken if mask is None else np.logical_and(mask, taken)
-    return np.broadcast_to(kept, shape)
+def elementwise_bar(
+    k: int, primitive: Primitive, result: object, mask: Array | None, args: Sequence[Array]
+) -> Bar | None:
+    """Cotangent of argument `k` of an elementwise op: the mask kept, broadcasting undone."""
+    if result is ZERO:
+        return None
+    bar: Any = result
+    if mask is not None and not primitive.rules.unit_slopes:
+        bar = np.where(mask, bar, 0.0)
+    if primitive is where:
+        chosen = args[0] if k == 1 else np.logical_not(args[0])
+        kept: Array = chosen if mask is None else np.logical_and(mask, chosen)
+        mask = np.broadcast_to(kept, bar.shape)
+    shape = args[k].shape
+    return Bar(unbroadcast(bar, shape), None if mask is None else narrow_mask(mask, shape))
 
 
 def narrow_mask(mask: Array, shape: tuple[int, ...]) -> Array:

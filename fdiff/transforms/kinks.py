@@ -127,9 +127,7 @@ def _live(
             live[node.args[0]] = True
             continue
         args = [values[a] for a in node.args]
-        for a, part in zip(
-            node.args, _entries_taking_part(node, live[i], args, outputs[i]), strict=True
-        ):
+        for a, part in zip(node.args, _read_entries(node, live[i], args, outputs[i]), strict=True):
             if part is not None and passed(node, a):
                 live[a] = part if a not in live else _union(live[a], part)
     return live
@@ -139,7 +137,7 @@ def _union(mask: Mask, new: Mask) -> Mask:
     return True if mask is True or new is True else np.logical_or(mask, new)
 
 
-def _entries_taking_part(
+def _read_entries(
     node: Node, mask: Mask, args: Sequence[TracedArray], outs: Sequence[TracedArray]
 ) -> Sequence[Mask | None]:
     """The entries of each argument that take part where `mask` says so of the output."""

@@ -1,18 +1,21 @@
 """Masks of cotangents that can be left out: no infinite slope is met, or no entry is left out.
 
 `cotangent_masks.py` makes the masks. Most programs need none: an array of which entries are left
-out is an input, or several selections together read all of it. Our own method:
+out is an input, or several selections together read all of it; loops, in which a mask costs memory
+in each trip, have no operation that gives infinities or NaN of finite numbers. Our own:
 docs/decisions/where-protects-branches.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL
+from ..foreign_errors import not_foreign
 from ..ops.along_axes.reductions import any_
 from ..ops.entrywise.elementwise import (
     convert,
@@ -23,9 +26,13 @@ from ..ops.entrywise.elementwise import (
     not_equal,
     where,
 )
+from ..ops.linear_algebra.contraction import contract
 from ..primitive import Primitive
-from ..tape import CONSTANT, ITEM, Builder, Node
+from ..tape import CONSTANT, INPUT, ITEM, Builder, Node, Params, Tape
+from .loops.bodies import needed_nodes
 
+_POINTS = (-2.0, -1.0, 0.0, 0.5, 3.0)
+_MOST_ARGUMENTS = 4
 LARGEST = 1 << 16  # entries of a mask that becomes a constant of the program
 DEEP = 32  # nodes between a mask and others that were computed, beyond which it is not looked at
 
@@ -153,3 +160,54 @@ class Bound(NamedTuple):
 
 def _keeps_order(primitive: Primitive) -> bool:
     return primitive.structure.structural or primitive in (logical_or, logical_and, any_, convert)
+
+
+# --- loops: masks cost memory in each trip --------------------------------------------------------
+
+
+def has_poles(tape: Tape, outputs: Sequence[int]) -> bool:
+    """Whether outputs are computed with an operation that may give an infinity of finite values."""
+    nodes = [tape.nodes[i] for i in needed_nodes(tape, (), outputs)]
+    return any(map(_has_pole, nodes))
+
+
+def behind_poles(tape: Tape, moves: Sequence[int], *, beyond: bool) -> set[int]:
+    """The nodes that move and are computed from such values; `beyond` the inputs there are some."""
+    nodes = {i for i in tape.inputs if beyond and moves[i]}
+    for i, node in enumerate(tape.nodes):
+        if moves[i] and (not nodes.isdisjoint(node.args) or _has_pole(node)):
+            nodes.add(i)
+    return nodes
+
+
+def _has_pole(node: Node) -> bool:
+    primitive = node.primitive
+    if primitive in (INPUT, CONSTANT, ITEM, contract) or not node.types[0].floating:
+        return False
+    bodies = [
+        v for _, value in node.params for v in (value if isinstance(value, tuple) else (value,))
+    ]
+    tapes = [tape for tape in bodies if isinstance(tape, Tape)]
+    if tapes:
+        return any(has_poles(tape, tape.outputs) for tape in tapes)
+    if (
+        primitive.structure.structural
+        or primitive.structure.moves
+        or primitive.family in ("leaf", "reduction")
+    ):
+        return False
+    if primitive.family != "elementwise" or len(node.args) > _MOST_ARGUMENTS:
+        return True
+    return _is_infinite_somewhere(primitive, node.params, len(node.args))
+
+
+@lru_cache(maxsize=512)
+def _is_infinite_somewhere(primitive: Primitive, params: Params, count: int) -> bool:
+    """Whether an elementwise operation gives an infinity or NaN at finite numbers."""
+    points = [x.reshape(-1) for x in np.meshgrid(*[_POINTS] * count)]
+    with np.errstate(all="ignore"):
+        try:
+            values = np.asarray(primitive.rules.evaluate(*points, **dict(params)))
+        except not_foreign(TypeError, ValueError):  # an operation of truth values or integers
+            return False
+    return values.dtype.kind in "fc" and not np.isfinite(values).all()

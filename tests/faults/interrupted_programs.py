@@ -172,7 +172,7 @@ class LostError(AssertionError):
 
 GETTERS = [f(id).__code__ for f in (foreign_errors.hiding, foreign_errors.noting)]
 TELLING = foreign_errors.telling(id).__code__
-HANDLER = foreign_errors.uninterrupted_entry(forking._safe_handler(int)).__code__
+HANDLER = foreign_errors.uninterrupted_entry(forking._safely(int)).__code__
 
 
 @cache

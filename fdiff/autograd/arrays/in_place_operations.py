@@ -79,7 +79,7 @@ def stored(
     if state.copies is not None:
         for x in targets:
             state.copies.keep(x.version)
-    befores = [_operand_before_store(call_recipe, k, x, targets) for k, x in enumerate(operands)]
+    befores = [_old_operand(call_recipe, k, x, targets) for k, x in enumerate(operands)]
     result = perform()
     node = new_object(GraphNode)
     node.hooks = None
@@ -123,9 +123,7 @@ def _root_of(x: RecordedArray) -> RecordedArray:
     return x.viewing.root if isinstance(x.viewing, ViewOf) else x
 
 
-def _operand_before_store(
-    call_recipe: Recipe, k: int, x: Any, targets: list[RecordedArray]
-) -> object:
+def _old_operand(call_recipe: Recipe, k: int, x: Any, targets: list[RecordedArray]) -> object:
     """An operand as it was before the store: copied if the node saves it."""
     if type(x) is not RecordedArray or all(x is not t for t in targets):
         return x

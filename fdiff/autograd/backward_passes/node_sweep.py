@@ -132,7 +132,7 @@ class NodeSweep:
             return
         self.ran.append(node)
         if hooks is not None and hooks.before:
-            bars = self._cotangents_after_hooks(node, bars)
+            bars = self._hooked_bars(node, bars)
         if self.fragile.behind(node):
             whole = {
                 k: np.ones(bar.shape, np.bool_) for k, (bar, mask) in bars.items() if mask is None
@@ -142,7 +142,7 @@ class NodeSweep:
             watched = anomaly_watch.in_force() is not None
             parts = watched_pull(self.rules, node, bars) if watched else self.rules.pull(node, bars)
         if hooks is not None and hooks.after:
-            parts = self._parts_after_hooks(node, parts, bars)
+            parts = self._hooked(node, parts, bars)
         for edge, part in zip(node.edges, parts, strict=True):
             if part is not None and edge is not None:
                 target, nr = edge
@@ -164,7 +164,7 @@ class NodeSweep:
                 out[nr] = new, None
         return out
 
-    def _cotangents_after_hooks(self, node: GraphNode, bars: Bars) -> Bars:
+    def _hooked_bars(self, node: GraphNode, bars: Bars) -> Bars:
         hooks = node.hooks
         assert hooks is not None
         for hook in list(hooks.before.values()):
@@ -173,9 +173,7 @@ class NodeSweep:
             bars = self._replaced(call_hook(hook, shown, form="hook(grads)"), bars, count)
         return bars
 
-    def _parts_after_hooks(
-        self, node: GraphNode, parts: list[Part | None], bars: Bars
-    ) -> list[Part | None]:
+    def _hooked(self, node: GraphNode, parts: list[Part | None], bars: Bars) -> list[Part | None]:
         hooks = node.hooks
         assert hooks is not None
         count = self.rules.outputs(node)

@@ -68,7 +68,7 @@ class Release:
         if isinstance(value, frozenset):
             items = list(cast("frozenset[object]", value))
             changed = [self(item) for item in items]
-            own = value if _holds_same_objects(items, changed) else cast("type", kind)(changed)
+            own = value if _same(items, changed) else cast("type", kind)(changed)
             self._released[id(value)] = own, value
             return own
         self.within(value)
@@ -128,7 +128,7 @@ class Release:
         """Release the items of a container, where any has to be replaced by `replace_all`."""
         if not _PLAIN.issuperset(map(type, items)):
             released = [self(item) for item in items]
-            if not _holds_same_objects(items, released):
+            if not _same(items, released):
                 replace_all(released)
 
     def _list(self, value: list[object]) -> None:
@@ -155,7 +155,7 @@ class Release:
             return
         items = list(dict.items(value))
         keys, values = [self(key) for key, _ in items], [self(item) for _, item in items]
-        if not _holds_same_objects([key for key, _ in items], keys):
+        if not _same([key for key, _ in items], keys):
             kind: Any = OrderedDict if isinstance(value, OrderedDict) else dict
             kind.clear(value)
             kind.update(value, zip(keys, values, strict=True))
@@ -190,10 +190,7 @@ class Release:
     def _partial(self, value: functools.partial[object]) -> None:
         args = cast("tuple[object, ...]", self(value.args))
         keywords = {name: self(item) for name, item in value.keywords.items()}
-        if not (
-            _holds_same_objects(args, value.args)
-            and _holds_same_objects(keywords.values(), value.keywords.values())
-        ):
+        if not (_same(args, value.args) and _same(keywords.values(), value.keywords.values())):
             value.__setstate__((value.func, args, keywords, vars(value) or None))  # type: ignore[attr-defined] - the stubs leave it out
 
 
@@ -207,14 +204,14 @@ _CHANGES: tuple[tuple[type, Callable[..., None]], ...] = (
 )
 
 
-def _holds_same_objects(items: Iterable[object], others: Iterable[object]) -> bool:
+def _same(items: Iterable[object], others: Iterable[object]) -> bool:
     """Whether the same objects are in both, which are of one length."""
     return all(a is b for a, b in zip(items, others, strict=True))
 
 
 def _rebuilt(value: tuple[object, ...], items: list[object]) -> tuple[object, ...]:
     kind = type(value)
-    return value if _holds_same_objects(value, items) else tuple.__new__(kind, items)
+    return value if _same(value, items) else tuple.__new__(kind, items)
 
 
 def _is_ours(kind: type) -> bool:

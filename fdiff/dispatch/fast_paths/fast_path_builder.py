@@ -136,9 +136,7 @@ class _KernelCall:
         for k, source in enumerate(self._sources):
             captured = isinstance(source, np.ndarray)
             value: object = source if captured else self._registers.leaves[source]
-            if not _needs_no_conversion(value, types[k]) or not (
-                captured or (source >= 0 and numeric(value))
-            ):
+            if not _fits(value, types[k]) or not (captured or (source >= 0 and numeric(value))):
                 raise NoFastPathError
             array = isinstance(value, np.ndarray)
             kernel_inputs.append(self.parts.inputs[k]._replace(
@@ -202,7 +200,7 @@ def _only_step(variant: Variant) -> PlanStep:
     return step
 
 
-def _needs_no_conversion(value: object, type_: ArrayType) -> bool:
+def _fits(value: object, type_: ArrayType) -> bool:
     """Whether a kernel takes an argument without conversion."""
     if isinstance(value, np.ndarray):
         return value.dtype == type_.dtype and value.shape == type_.shape

@@ -2,9 +2,8 @@
 
 A watcher is a function of a `NodeRun` that returns the value of the node. Four use it: the search
 for the trip and the line of an error (`functional/call/numpy_error_lines.py`), for what made a NaN
-(`anomalies.py`), for NumPy's warnings (`float_warnings.py`), and the profiler
-(`profiled_tapes.py`). All enter the bodies of loops and branches in the same way
-(`Inspector.bodies`).
+(`anomalies.py`), for warnings of NumPy (`float_warnings.py`), and the profiler
+(`profiled_tapes.py`). All enter bodies of loops and branches in one way (`Inspector.bodies`).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class TapeParts(Interpreter):
         self.tapes.append(sized_tape(0, **params))  # its kernel has the text of all lengths
 
         def run(*values: object) -> object:
-            arrays = [*map(_contiguous, values)]
+            arrays = [*map(_in_order, values)]
             outs = self.runner(sized_tape(*arrays, **params))(arrays)
             return tuple(outs) if len(outs) > 1 else outs[0]
 
@@ -94,9 +94,7 @@ class TapeParts(Interpreter):
         self.size += 1
         self.tapes.append(part)
         run = self.runner(part)
-        self.steps.append(
-            (lambda *arrays: run([*map(_contiguous, arrays)]), at, tuple(sources), ())
-        )
+        self.steps.append((lambda *arrays: run([*map(_in_order, arrays)]), at, tuple(sources), ()))
         self.steps += [(itemgetter(k), i, (at,), ()) for k, i in enumerate(outs)]
 
 
@@ -111,6 +109,6 @@ def _levels(tape: Tape, alone: list[bool]) -> list[int]:
     return levels
 
 
-def _contiguous(value: object) -> np.ndarray:
+def _in_order(value: object) -> np.ndarray:
     array = np.asarray(value)
     return np.ascontiguousarray(array) if array.ndim else array

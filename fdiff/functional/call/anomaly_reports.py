@@ -45,17 +45,13 @@ def anomaly_error(call: str, anomaly: Anomaly, names: Names) -> AnomalyError:
     """The error that names the operation with the first NaN or infinity."""
     held = ""
     if anomaly.node.primitive in (INPUT, CONSTANT):
-        held = f"{_holder(anomaly.node, names)} holds {_kind(anomaly)} values.{_position(anomaly)}"
+        held = f"{_holder(anomaly.node, names)} holds {_kind(anomaly)} values.{_where(anomaly)}"
         if _kind(anomaly) == "nan" or (spoilt := _first_nan(anomaly)) is None:
-            return AnomalyError(
-                message(call, held, _tape_excerpt(anomaly).lstrip(), _line(anomaly))
-            )
+            return AnomalyError(message(call, held, _excerpt(anomaly).lstrip(), _line(anomaly)))
         anomaly, held = spoilt, f"\n{held.capitalize()}"
     line = _line(anomaly)
-    fact = (
-        f"{_headline(anomaly, line)}{in_trips(anomaly.trips)}.{_meaning(line)}{_position(anomaly)}"
-    )
-    details = "".join((held, _values(anomaly, line), _tape_excerpt(anomaly)))
+    fact = f"{_headline(anomaly, line)}{in_trips(anomaly.trips)}.{_meaning(line)}{_where(anomaly)}"
+    details = "".join((held, _values(anomaly, line), _excerpt(anomaly)))
     return AnomalyError(message(call, fact, details.lstrip("\n"), written_line(line)))
 
 
@@ -76,7 +72,7 @@ def _kind(anomaly: Anomaly) -> str:
     return kind_of_values(anomaly.value, anomaly.mask)
 
 
-def _position(anomaly: Anomaly) -> str:
+def _where(anomaly: Anomaly) -> str:
     return entries_in_words(anomaly.value, anomaly.mask)
 
 
@@ -192,7 +188,7 @@ def _entry(value: object, at: tuple[int, ...]) -> str:
     return f"{array.size} values in [{low:.6g}, {high:.6g}]" + f", {bad} not finite" * bool(bad)
 
 
-def _tape_excerpt(anomaly: Anomaly) -> str:
+def _excerpt(anomaly: Anomaly) -> str:
     """The part of the tape from the operands of the node on, towards the result."""
     tape, path = anomaly.tape, anomaly.path[: SHOWN + 1]
     ids = sorted({*tape.nodes[path[0]].args, *path})

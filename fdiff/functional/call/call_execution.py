@@ -110,9 +110,7 @@ def as_floats(call: OperatorCall) -> object:
 
 def in_trace(call: OperatorCall) -> object:
     """Record the computation of a new trace's plan in the trace under way."""
-    args, kwargs, vectors = map_leaves(
-        _without_local_array, (call.args, call.kwargs, tuple(call.vectors))
-    )
+    args, kwargs, vectors = map_leaves(_settled, (call.args, call.kwargs, tuple(call.vectors)))
     variant, inputs = call.program.trace(call.f, args, kwargs)
     call.variant = variant
     check = variant.traced.check
@@ -123,7 +121,7 @@ def in_trace(call: OperatorCall) -> object:
     return mark_kinks(result, variant, inputs) if kink_search.on else result
 
 
-def _without_local_array(leaf: object) -> object:
+def _settled(leaf: object) -> object:
     """The traced or plain array in place of a local array of the function under way."""
     leaf = resolve(leaf)
     return np.asarray(leaf) if type(leaf) is LocalArray else leaf

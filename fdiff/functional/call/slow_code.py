@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import fdiff.intact_numpy as np
 
 from ...dispatch.program import Program
-from ...dispatch.variant import Traced
 from ...errors import RetraceWarning, warn
 from ...process.garbage_collection import collector_paused
 from ...trace.eager.eager_trace import EagerTrace
@@ -40,22 +39,16 @@ def timed(call: OperatorCall) -> object:
         with collector_paused():
             begin = perf_counter()
             result = call.go_on()
-            if call.variant is not None:
-                _note_time(program, call.variant.traced, perf_counter() - begin)
+            if call.variant is not None and (trace := call.variant.traced.eager) is not None:
+                seconds = perf_counter() - begin
+                program.seconds += seconds
+                if stack.branches:
+                    program.ratios.append(seconds / replayed(trace))
+                    if len(program.ratios) == LOOKS:
+                        _warn_if_slow(program, call.variant.traced.call, stack.branches)
             return result
     finally:
         stack.branches = before
-
-
-def _note_time(program: Program, traced: Traced, seconds: float) -> None:
-    """Add the time of a call if it was eager; compare it while branches are counted."""
-    if traced.eager is None:
-        return
-    program.seconds += seconds
-    if stack.branches:
-        program.ratios.append(seconds / replayed(traced.eager))
-        if len(program.ratios) == LOOKS:
-            _warn_if_slow(program, traced.call, stack.branches)
 
 
 def _warn_if_slow(program: Program, call: str, branches: Counter[Line | None]) -> None:

@@ -94,8 +94,7 @@ def call_example(
     leaves, spec = flatten((args, kwargs))
     ints = _taken_as_floats(target, args, kwargs)
     example_leaves = [
-        _leaf_in_numba(leaf, as_float, target.name)
-        for leaf, as_float in zip(leaves, ints, strict=True)
+        _as_leaf(leaf, as_float, target.name) for leaf, as_float in zip(leaves, ints, strict=True)
     ]
     return Example(tuple(example_leaves), spec, ints)
 
@@ -113,7 +112,7 @@ def _taken_as_floats(
     return (*flags, *[False] * len(flatten(kwargs)[0]))
 
 
-def _leaf_in_numba(leaf: object, as_float: bool, call: str) -> object:  # noqa: FBT001 - for each leaf
+def _as_leaf(leaf: object, as_float: bool, call: str) -> object:  # noqa: FBT001 - for each leaf
     """A leaf as code of Numba has it."""
     if type(leaf) is np.ndarray and leaf.dtype.kind in NUMERIC and leaf.dtype.isnative:
         return leaf

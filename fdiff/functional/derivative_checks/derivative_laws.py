@@ -25,7 +25,7 @@ def check_value_twice(function: FunctionUnderCheck, settings: CheckSettings) -> 
         again = function.values(function.inputs)
         if len(again) != len(function.outputs):
             raise broken(function, "The number of outputs changes from call to call.")
-        gap = _largest_difference(before, again)
+        gap = _max_gap(before, again)
         rounding = ROUNDING * _largest(again) if function.by_fdiff else 0.0
         if gap <= settings.nondet_tol + rounding:
             return
@@ -106,7 +106,7 @@ def _check_derivative_twice(
     derivative: Arrays,
 ) -> None:
     """A second run for the same `seeds` gives the same `derivative`."""
-    gap = _largest_difference(derivative, mode.ask(seeds))
+    gap = _max_gap(derivative, mode.ask(seeds))
     if gap > settings.nondet_tol + ROUNDING * max(_largest(derivative), _largest(seeds)):
         fact = (
             f"{mode.title} is not reentrant, i.e., running {mode.title.lower()} with same input and"
@@ -131,8 +131,7 @@ def _check_linear(
     # A sum that cancels keeps the rounding error of its terms.
     scale = max(_largest(apart), _largest(seeds), _largest(other))
     if any(
-        _largest_difference([a], [b])
-        > settings.nondet_tol + _rounding((*mode.seeds, result)) * scale
+        _max_gap([a], [b]) > settings.nondet_tol + _rounding((*mode.seeds, result)) * scale
         for a, b, result in zip(together, apart, mode.results, strict=True)
     ):
         fact = (
@@ -166,13 +165,13 @@ def _check_undefined(
     if settings.backward_ad and len(outputs) > 1:
         pairs = {
             o: (
-                _pulled_without_cotangents(function, partial(function.pull_one, o, bar)),
+                _pull_zeros(function, partial(function.pull_one, o, bar)),
                 function.pull(only(o, bar, outputs)),
             )
             for o, bar in enumerate(_random(outputs, rng))
             if bar.dtype.kind in "fc"
         }
-        for o in _differing_pairs(pairs, settings):
+        for o in _unequal(pairs, settings):
             fact = (
                 "Expected all input grads to be undefined or zero when output grads are undefined"
                 f" or zero: with that of output {o} alone they are {pairs[o][0]}, with zeros for"
@@ -184,7 +183,7 @@ def _check_undefined(
             i: (function.push_one(i, dot), function.push(only(i, dot, inputs)))
             for i, dot in enumerate(_random(inputs, rng))
         }
-        for i in _differing_pairs(pairs, settings):
+        for i in _unequal(pairs, settings):
             fact = (
                 f"Mismatch in tangent values when inputs other than {i} have undefined tangent"
                 f" values. Got: {pairs[i][0]} but expected: {pairs[i][1]}."
@@ -196,9 +195,7 @@ def _check_no_cotangents(function: FunctionUnderCheck) -> None:
     """Where all outputs have no cotangent, or one has none and the others zeros, nothing comes."""
     every = range(len(function.outputs))
     for undefined in [every, *[[o] for o in every if len(every) > 1]]:
-        gradients = _pulled_without_cotangents(
-            function, partial(function.pull_undefined, undefined)
-        )
+        gradients = _pull_zeros(function, partial(function.pull_undefined, undefined))
         if any(np.any(g != 0) for g in gradients):
             fact = (
                 "Expected all input grads to be undefined or zero when all output grads are"
@@ -207,7 +204,7 @@ def _check_no_cotangents(function: FunctionUnderCheck) -> None:
             raise broken(function, fact)
 
 
-def _pulled_without_cotangents(
+def _pull_zeros(
     function: FunctionUnderCheck, pull: Callable[[], list[np.ndarray]]
 ) -> list[np.ndarray]:
     """Pull back with outputs that have no cotangent, which rules must accept."""
@@ -222,9 +219,7 @@ def _pulled_without_cotangents(
         raise broken(function, fact) from error
 
 
-def _differing_pairs(
-    pairs: Mapping[int, tuple[Arrays, Arrays]], settings: CheckSettings
-) -> list[int]:
+def _unequal(pairs: Mapping[int, tuple[Arrays, Arrays]], settings: CheckSettings) -> list[int]:
     """Which pairs differ by more than rounding.
 
     That is relative to the largest entry of all pairs: what cancels to zero in one direction, as a
@@ -232,7 +227,7 @@ def _differing_pairs(
     """
     scale = max((_largest(zero) for _, zero in pairs.values()), default=0.0)
     allowed = ROUNDING * scale + settings.nondet_tol
-    return [k for k, (alone, zero) in pairs.items() if _largest_difference(alone, zero) > allowed]
+    return [k for k, (alone, zero) in pairs.items() if _max_gap(alone, zero) > allowed]
 
 
 BATCHED = (
@@ -278,7 +273,7 @@ def _rounding(arrays: Arrays) -> float:
     )
 
 
-def _largest_difference(first: Arrays, second: Arrays) -> float:
+def _max_gap(first: Arrays, second: Arrays) -> float:
     """The largest difference of two lists of arrays; infinite where their shapes differ."""
     gap = 0.0
     for a, b in zip(first, second, strict=True):

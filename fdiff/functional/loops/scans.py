@@ -148,9 +148,7 @@ def fori_loop(lower: int, upper: int, body: Callable[[Any, C], C], init: C) -> C
             fact = f"{name} must be an int, not {shown(bound)}."
             raise failure(InputError, call, fact, "Use ints, as for range.")
     if not kink_search.on and any(isinstance(x, TracedArray) for x in (lower, upper)):
-        return cast(
-            "C", _loop_between_traced_bounds(call, traced(lower), traced(upper), body, init)
-        )
+        return cast("C", _traced_bounds(call, traced(lower), traced(upper), body, init))
     count = max(0, int(upper) - int(lower))
     if not tracing() and not count:
         return jit(lambda: fori_loop(lower, upper, body, init))()
@@ -166,7 +164,7 @@ def fori_loop(lower: int, upper: int, body: Callable[[Any, C], C], init: C) -> C
     return cast("C", run(LoopBody(call, body), step, init, rows)[0])
 
 
-def _loop_between_traced_bounds(
+def _traced_bounds(
     call: str, lower: TracedArray, upper: TracedArray, body: Callable[..., object], init: object
 ) -> object:
     """The loop between bounds that are traced: it runs while its index is below the upper one."""

@@ -212,9 +212,7 @@ class ChunkedSweeps:
         if isinstance(run, Inspection):
             return self._in_chunks(arrays, run)
         derivative = self.derivative
-        if derivative.asked.chunk_size is None and self._fits_one_kernel(
-            arrays, asked=not executes(run)
-        ):
+        if derivative.asked.chunk_size is None and self._fits(arrays, asked=not executes(run)):
             blocks = run(self.together, arrays)
             long = derivative.terms.long
             return derivative.with_zeros(blocks, arrays, run) if long else blocks
@@ -232,7 +230,7 @@ class ChunkedSweeps:
                 self._together = PlanStep(derivative.tape(), device=derivative.traced.device)
         return self._together
 
-    def _fits_one_kernel(self, arrays: Arrays, *, asked: bool) -> bool:
+    def _fits(self, arrays: Arrays, *, asked: bool) -> bool:
         """Whether a kernel runs all seeds at once within the budget.
 
         Whether to run in chunks is decided by the values that the interpreter would hold. A kernel
@@ -258,21 +256,16 @@ class ChunkedSweeps:
             for block, chunk in zip(derivative.blocks, self.chunks, strict=True):
                 for begin in range(0, block.count, chunk):
                     lo = min(begin, block.count - chunk)
-                    parts = run(self._chunk(block, chunk), [*arrays, np.int64(lo)])
+                    if (step := block.steps.get(chunk)) is None:
+                        with collector_paused(), deriving(traced.call):
+                            step = block.step(chunk, traced.device)
+                    parts = run(step, [*arrays, np.int64(lo)])
                     for (o, i), part in zip(block.targets, parts, strict=True):
                         whole = wholes[o * len(asked.ins) + i]
                         put_part(whole, cast("np.ndarray", part), lo, block.count, columns=columns)
                     running.advance(min(chunk, block.count - begin))
         blocks = derivative.with_zeros(wholes, arrays, run)
         return derivative.symmetric(blocks, run) if derivative.order > 1 else blocks
-
-    def _chunk(self, block: SeededBlock, chunk: int) -> PlanStep:
-        """The step for `chunk` seeds of a block, derived at the first request."""
-        if (step := block.steps.get(chunk)) is None:
-            traced = self.derivative.traced
-            with collector_paused(), deriving(traced.call):
-                step = block.step(chunk, traced.device)
-        return step
 
     def only_step(self) -> None:
         """There are several."""

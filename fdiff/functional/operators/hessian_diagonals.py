@@ -102,18 +102,14 @@ class DiagonalPlan(OperatorPlan):
             for i, (count, size) in enumerate(zip(self.counts, self.sizes, strict=True)):
                 for first in range(0, count, size):
                     width = min(size, count - first)
-                    step = self._chunk(i, width)
+                    if (step := self.chunks.get((i, width))) is None:
+                        with deriving(self.traced.call):
+                            tape = self.swept(i, width, chunked=True)
+                            step = PlanStep(tape, device=self.traced.device)
+                        self.chunks[i, width] = step
                     (diagonals[i],) = run(step, [*arrays, diagonals[i], np.int64(first)])
                     running.advance(width)
         return diagonals
-
-    def _chunk(self, i: int, width: int) -> PlanStep:
-        """The step that adds `width` colours to the diagonal for input `i`."""
-        if (step := self.chunks.get((i, width))) is None:
-            with deriving(self.traced.call):
-                tape = self.swept(i, width, chunked=True)
-                step = self.chunks[i, width] = PlanStep(tape, device=self.traced.device)
-        return step
 
 
 @overload

@@ -49,12 +49,10 @@ def contraction(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
         return None
     inputs, labels = str(dict(node.params)["subscripts"]).split("->")
     left, right = (_Side(*pair) for pair in zip(inputs.split(","), sources, strict=True))
-    return _product_by_rows(left, right, _Side(labels, layout)) or _product_in_place(
-        left, right, _Side(labels, layout)
-    )
+    return _rows(left, right, _Side(labels, layout)) or _direct(left, right, _Side(labels, layout))
 
 
-def _product_in_place(left: _Side, right: _Side, out: _Side) -> Lowering | None:
+def _direct(left: _Side, right: _Side, out: _Side) -> Lowering | None:
     """Operands where they are."""
     outer, inner = _loops(out.labels, left, right, out)
     flip = outer[-1][1] == 1 and outer[-1][2] == 0
@@ -74,7 +72,7 @@ def _product_in_place(left: _Side, right: _Side, out: _Side) -> Lowering | None:
     return lowering
 
 
-def _product_by_rows(left: _Side, right: _Side, out: _Side) -> Lowering | None:
+def _rows(left: _Side, right: _Side, out: _Side) -> Lowering | None:
     """A product of matrices: rows of the second operand are added up to rows of the result."""
     size = dict(
         zip(left.labels + right.labels, left.layout.shape + right.layout.shape, strict=False)

@@ -91,20 +91,20 @@ def _emit_serial(item: SerialRegion, text: ParallelText) -> list[Line]:
     lines = [line for inner in item.items for line in emit_item(inner, text.symbols)]
     stored = (store(f"{slot}[0]", name) for name, slot in item.locals)
     loaded = (load(name, text.symbols.entry(slot, "0")) for name, slot in item.locals)
-    return [*_first_worker_only([*lines, *stored], text), *loaded]
+    return [*_once([*lines, *stored], text), *loaded]
 
 
-def _first_worker_only(lines: Iterable[Line], text: ParallelText) -> list[Line]:
+def _once(lines: Iterable[Line], text: ParallelText) -> list[Line]:
     """Lines for the first worker that comes: a loop of one part."""
     return [
-        Line(f"if {_next_part('first_part + 1', 0)} == 0:"),
-        *deeper((*lines, Line(_next_part("first_part + 1", 1)))),
+        Line(f"if {_next('first_part + 1', 0)} == 0:"),
+        *deeper((*lines, Line(_next("first_part + 1", 1)))),
         let("first_part", "first_part + 1"),
         *text.barrier,
     ]
 
 
-def _next_part(end: str, done: int) -> str:
+def _next(end: str, done: int) -> str:
     """The next part, counted from the first one of this loop; `done` parts were finished."""
     return f"{call_text('next_part', 'worker', end, str(done))} - first_part"
 
@@ -122,19 +122,19 @@ def _emit_loop(item: ParallelLoop, inside: Iterable[Line], text: ParallelText) -
     ]
     return [
         *(let(f"before_{t.slot}", t.name) for t in continues),
-        *_loop_over_parts(one_part, text),
+        *_each_part(one_part, text),
         *(line for t in totals for line in _reduced(t, text)),
         *_final(item, text),
         *_added(item, text),
     ]
 
 
-def _loop_over_parts(one_part: Iterable[Line], text: ParallelText) -> list[Line]:
+def _each_part(one_part: Iterable[Line], text: ParallelText) -> list[Line]:
     """A loop over the parts that this worker takes, and a barrier."""
     return [
-        let("part", _next_part("first_part + parts", 0)),
+        let("part", _next("first_part + parts", 0)),
         Line("while part < parts:", LineKind.WHILE),
-        *deeper((*one_part, let("part", _next_part("first_part + parts", 1)))),
+        *deeper((*one_part, let("part", _next("first_part + parts", 1)))),
         let("first_part", "first_part + parts"),
         *text.barrier,
     ]
@@ -167,10 +167,7 @@ def _final(item: ParallelLoop, text: ParallelText) -> list[Line]:
     values = tuple(s for s in item.final if s.access is None)
     stores = tuple(s for s in item.final if s.access is not None)
     computed = emit_nest(Nest((), values), text.symbols) if values else []
-    return [
-        *computed,
-        *(_first_worker_only(emit_nest(Nest((), stores), text.symbols), text) if stores else ()),
-    ]
+    return [*computed, *(_once(emit_nest(Nest((), stores), text.symbols), text) if stores else ())]
 
 
 def _added(item: ParallelLoop, text: ParallelText) -> list[Line]:
@@ -192,4 +189,4 @@ def _added(item: ParallelLoop, text: ParallelText) -> list[Line]:
             *deeper((Line("rt.keep_scalar()"), let(total, f"rt.add({total}, {other})")), 2),
             *deeper([store(entry, total)]),
         ]
-    return _loop_over_parts(one_part, text)
+    return _each_part(one_part, text)

@@ -83,7 +83,7 @@ def _emit_versions(loop: VersionedLoop, symbols: SymbolTable, *, part: bool) -> 
     least = let(_LOOKAHEAD, str(_LEAST_AHEAD))
     lines = [least, let(END, f"min({BEGIN} + {block}, {rows})"), *fallback]
     for version in reversed(loop.versions):
-        lines = _version_or_other(version, lines, symbols)
+        lines = _choice(version, lines, symbols)
     runs = Line(f"while {END} < {rows}:", LineKind.WHILE)
     return [least, let(END, begin), runs, *deeper((*body, *lines))]
 
@@ -93,9 +93,7 @@ def _part_of(count: str) -> tuple[str, str]:
     return f"rt.part_begin({count}, part, parts)", f"rt.part_begin({count}, part + 1, parts)"
 
 
-def _version_or_other(
-    version: LoopVersion, other: Iterable[Line], symbols: SymbolTable
-) -> list[Line]:
+def _choice(version: LoopVersion, other: Iterable[Line], symbols: SymbolTable) -> list[Line]:
     """The lines of a version if the rows ahead fit it, else the others."""
     size = f"{END} - {BEGIN}"
     end = version.ends[0] if len(version.ends) == 1 else f"min({', '.join(version.ends)})"

@@ -48,19 +48,16 @@ class _Text:
 
     def matrix(self, operand: int, columns: int, *, wide: bool = False) -> Matrix:
         """The entries of an operand, of 64 bits if it is `wide`."""
-        at = [
-            self._entry_address(operand, self.order * columns, e)
-            for e in range(self.order * columns)
-        ]
+        at = [self._entry(operand, self.order * columns, e) for e in range(self.order * columns)]
         entries = [self.let(f"np.float64({a})" if wide else a) for a in at]
         return [entries[i : i + columns] for i in range(0, len(entries), columns)]
 
     def store(self, values: Sequence[str], buffer: int = -1) -> None:
         """Store the entries of a result."""
         for e, value in enumerate(values):
-            self.lines.append(store(self._entry_address(buffer, len(values), e), value))
+            self.lines.append(store(self._entry(buffer, len(values), e), value))
 
-    def _entry_address(self, buffer: int, entries: int, e: int) -> str:
+    def _entry(self, buffer: int, entries: int, e: int) -> str:
         begins = self.call.begins or ("",) * len(self.call.buffers)
         first = f"{self.stacked} * {entries}" if self.call.sizes[0] != "1" else ""
         terms = [t for t in (begins[buffer], first, str(e) if e else "") if t]

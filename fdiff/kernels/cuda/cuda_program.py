@@ -10,8 +10,7 @@ What runs a program does this, once for each call:
    come from a pool and need no initial value. Status words are set to 0.
 2. It takes the steps in order, on one stream. The arguments of a launch stand in the order of its
    kernel's `parameters`: addresses of memory, and numbers by value.
-3. It reads the status, if there is one: 0, or a code of `runtime/status_errors.py` that becomes
-   an error.
+3. It reads the status, if there is one: 0, or a code of `runtime.status_errors`, an error.
 
 Texts are functions in Numba's language for CUDA, whose free names are ``cuda``, ``np``, ``math``
 and ``rt`` (`words`). Sizes and numbers of the graph are called ``n0, n1, ...``, ``m0, m1, ...`` and

@@ -111,7 +111,7 @@ def identity(dims: Dims) -> Index:
 # --- how a view reads its source --------------------------------------------------------------
 
 
-def _axis_of_source(axis: Axis, start: str, step: str) -> Axis:
+def _moved(axis: Axis, start: str, step: str) -> Axis:
     """An axis of the slice as one of its source."""
     stride = times(step, axis.step) if axis.var >= 0 else "1"
     return Axis(axis.var, stride, plus(start, times(step, axis.start)))
@@ -120,8 +120,7 @@ def _axis_of_source(axis: Axis, start: str, step: str) -> Axis:
 def through_slice(index: Index, slices: Slices) -> Index:
     """Entry `index` of a slice, as an entry of its source."""
     return tuple(
-        a if pair == WHOLE else _axis_of_source(a, *pair)
-        for a, pair in zip(index, slices, strict=True)
+        a if pair == WHOLE else _moved(a, *pair) for a, pair in zip(index, slices, strict=True)
     )
 
 

@@ -54,9 +54,7 @@ class Operand(NamedTuple):
 def moved(tape: Tape) -> Tape:
     """The same program with masks on operands of products that have their axes."""
     products = {
-        i: hit
-        for i, node in enumerate(tape.nodes)
-        if (hit := _masked_operand(tape, node)) is not None
+        i: hit for i, node in enumerate(tape.nodes) if (hit := _side(tape, node)) is not None
     }
     if not products:
         return tape
@@ -81,7 +79,7 @@ def moved(tape: Tape) -> Tape:
     return rewritten
 
 
-def _masked_operand(tape: Tape, node: Node) -> tuple[int, Operand] | None:
+def _side(tape: Tape, node: Node) -> tuple[int, Operand] | None:
     """Which operand of a product is masked in such a way, and by what."""
     if node.primitive.kind is not Kind.CONTRACT or node.type.dtype.kind != "f":
         return None
@@ -124,12 +122,10 @@ def _masked(tape: Tape, i: int, labels: str) -> Operand | None:
     number = tape.nodes[zero].value
     if number is None or number.size != 1 or number.item() != 0:
         return None
-    return Operand(
-        mask, value, _broadcast_labels(tape, mask, labels), _broadcast_labels(tape, value, labels)
-    )
+    return Operand(mask, value, _widened(tape, mask, labels), _widened(tape, value, labels))
 
 
-def _broadcast_labels(tape: Tape, i: int, labels: str) -> str:
+def _widened(tape: Tape, i: int, labels: str) -> str:
     """The labels of a node that is broadcast to all of them, without axes of one entry."""
     shape = tape.nodes[i].type.shape
     last = labels[len(labels) - len(shape) :]

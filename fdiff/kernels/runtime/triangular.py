@@ -196,9 +196,7 @@ def _systems(
     return (*loops, define(_TRIANGULAR, words))
 
 
-def _both_orientations(
-    suffix: str, *, unit: bool = False, check: bool = False
-) -> dict[str, tuple[str, ...]]:
+def _both(suffix: str, *, unit: bool = False, check: bool = False) -> dict[str, tuple[str, ...]]:
     """With `low` itself, and with its transpose."""
     forward, backward = (_FORWARD, _FORWARD_ROWS), (_BACKWARD, _BACKWARD_ROWS)
     return {
@@ -208,8 +206,8 @@ def _both_orientations(
 
 
 TRIANGULAR = {
-    **_both_orientations(""),  # of a Cholesky factor, whose diagonal is not zero
-    **_both_orientations("checked", check=True),
-    **_both_orientations("unit", unit=True),
+    **_both(""),  # of a Cholesky factor, whose diagonal is not zero
+    **_both("checked", check=True),
+    **_both("unit", unit=True),
     "cholesky_bar": (_BAR_ROWS, _BAR_BLOCKS, _CHOLESKY_BAR),
 }

@@ -111,7 +111,7 @@ def _even_share(x: TracedArray, out: TracedArray, kept: TracedArray, axes: Axes)
     return hit / np.sum(hit, axis=axes, keepdims=True)
 
 
-def _other_products(x: TracedArray, out: TracedArray, kept: TracedArray, axes: Axes) -> object:
+def _others(x: TracedArray, out: TracedArray, kept: TracedArray, axes: Axes) -> object:
     """The products of all other entries, from exclusive cumulative products of both directions; exact with zeros."""
     if not x.size:
         return np.ones(x.shape, x.dtype)
@@ -131,7 +131,7 @@ def _several(pick: Callable[..., object]) -> Kink:
     return Kink("a tie", lambda x, axes: np.sum(x == pick(x, axis=axes, keepdims=True), axis=axes) > 1)
 
 
-prod = reduction("prod", lambda x, axis: np.prod(x, axis=axis, dtype=np.asarray(x).dtype), Kind.PROD, _other_products, positive, sizeless=False)
+prod = reduction("prod", lambda x, axis: np.prod(x, axis=axis, dtype=np.asarray(x).dtype), Kind.PROD, _others, positive, sizeless=False)
 amax = reduction("max", np.max, Kind.MAX, _even_share, real, _several(np.max), chooses=True)
 amin = reduction("min", np.min, Kind.MIN, _even_share, real, _several(np.min), chooses=True)
 any_ = reduction("any", np.any, Kind.ANY, None, truth)

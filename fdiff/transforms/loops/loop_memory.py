@@ -16,7 +16,7 @@ from ...tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ...trace.derived_lines import kept_by_value
 from ..activity import reached
 from ..late_steps import report
-from ..operations_with_poles import behind_poles, has_poles
+from ..needless_masks import behind_poles, has_poles
 from ..simplify import SimplifyingTrace
 from .bodies import Places, entered, moving, pulled_back, read_inputs
 from .kept_values import KeptValues, kept_values

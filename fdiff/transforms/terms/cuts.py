@@ -95,12 +95,10 @@ class Cuts:
         for source in self._needed(entries):
             cut = self.all[source]
             if cut.entries is not None:
-                self._of_seed[source] = self._resolved_through(cut.entries, cut.size, cut.dtype)
-        return self._resolved_through(entries, rows, dtype)
+                self._of_seed[source] = self._resolved(cut.entries, cut.size, cut.dtype)
+        return self._resolved(entries, rows, dtype)
 
-    def _resolved_through(
-        self, entries: Sequence[Entries], rows: int, dtype: np.dtype
-    ) -> list[Entries]:
+    def _resolved(self, entries: Sequence[Entries], rows: int, dtype: np.dtype) -> list[Entries]:
         """The entries with respect to the seed, once the sources that they lead to are resolved."""
         entries, resolved = [*entries], []
         while entries:

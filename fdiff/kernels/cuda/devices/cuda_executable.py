@@ -85,21 +85,20 @@ class CudaExecutable:
         self._device = device
         numbers = numbers_of(graph, values)
         self._slots = _slots(program, numbers)
-        self._inputs = [(m.number, self._device_address(m)) for m in program.of(Role.INPUT)]
-        self._outputs = [self._device_address(m) for m in program.of(Role.OUTPUT)]
+        self._inputs = [(m.number, self._address(m)) for m in program.of(Role.INPUT)]
+        self._outputs = [self._address(m) for m in program.of(Role.OUTPUT)]
         self._given = tape.input_types
         self._results = [(t.shape, _native_dtype(t.dtype)) for t in tape.output_types]
         self._constants = [
-            (self._device_address(m), device.upload(array))
-            for m, array in contents(program, values)
+            (self._address(m), device.upload(array)) for m, array in contents(program, values)
         ]
         temporaries = program.of(Role.TEMPORARY)
         begins = list(accumulate((self._bytes(m) for m in temporaries), initial=0))
         self._workspace = begins[-1]
         self._temporaries = [
-            (self._device_address(m), b) for m, b in zip(temporaries, begins[:-1], strict=True)
+            (self._address(m), b) for m, b in zip(temporaries, begins[:-1], strict=True)
         ]
-        self._status = [self._device_address(m) for m in program.of(Role.STATUS)]
+        self._status = [self._address(m) for m in program.of(Role.STATUS)]
         self._libraries = False  # whether a step is one by a library, which may take memory
         prepared = [(p, _name(s)) for s in program.steps for p in self._prepared(s, numbers)]
         self._steps, self._names = [p for p, _ in prepared], [name for _, name in prepared]
@@ -166,7 +165,7 @@ class CudaExecutable:
             addresses[place] = status.address
         return status
 
-    def _device_address(self, memory: DeviceMemory) -> int:
+    def _address(self, memory: DeviceMemory) -> int:
         return self._slots.places[memory.name]
 
     def _bytes(self, memory: DeviceMemory) -> int:

@@ -117,7 +117,7 @@ class Gpu:
         host = np.ascontiguousarray(array).reshape(array.shape)
         block = self.allocate(host.nbytes)
         if host.nbytes:  # from pageable memory: the driver has read all of it when this returns
-            self._raise_driver_error(
+            self._check(
                 self._driver.cuMemcpyHtoDAsync(
                     block.address, host.ctypes.data, host.nbytes, self._stream.handle
                 )
@@ -129,7 +129,7 @@ class Gpu:
         source = array if array.strides is None else self.copy(array)
         stream = self._stream
         if values.nbytes:
-            self._raise_driver_error(
+            self._check(
                 self._driver.cuMemcpyDtoHAsync(
                     values.ctypes.data, source.address, values.nbytes, stream.handle
                 )
@@ -143,7 +143,7 @@ class Gpu:
         out, stream = self.results(array.shape, array.dtype), self._stream.handle
         if array.nbytes:
             move = self._driver.cuMemcpyDtoDAsync
-            self._raise_driver_error(move(out.address, array.address, array.nbytes, stream))
+            self._check(move(out.address, array.address, array.nbytes, stream))
         return out
 
     def write(self, source: DeviceArray, target: DeviceArray) -> None:
@@ -157,9 +157,7 @@ class Gpu:
 
     def clear(self, address: int, nbytes: int) -> None:
         if nbytes:
-            self._raise_driver_error(
-                self._driver.cuMemsetD8Async(address, 0, nbytes, self._stream.handle)
-            )
+            self._check(self._driver.cuMemsetD8Async(address, 0, nbytes, self._stream.handle))
 
     def export(self, array: DeviceArray) -> object:
         if self._cupy is not None:
@@ -168,7 +166,7 @@ class Gpu:
             return self._cupy.asarray(_Exported(array))
         return adapter.numba_cuda().as_cuda_array(_Exported(array))
 
-    def _raise_driver_error(self, answer: tuple[Any, ...]) -> None:
+    def _check(self, answer: tuple[Any, ...]) -> None:
         """Raise the driver's error, if its answer is one."""
         if int(answer[0]):
             fact = f"the driver refused an operation: {answer[0]!s}."
@@ -194,10 +192,10 @@ class Gpu:
         return run
 
     def recorded(self, launches: Callable[[], None]) -> Callable[[], None]:
-        stream = _Graph.new_stream(self._driver, self._raise_driver_error)
+        stream = _Graph.new_stream(self._driver, self._check)
         self._ready.recording = self._core.Stream.from_handle(int(stream))
         try:
-            graph = _Graph(self._driver, self._raise_driver_error, stream, launches)
+            graph = _Graph(self._driver, self._check, stream, launches)
         finally:
             del self._ready.recording
             self._driver.cuStreamDestroy(stream)
@@ -234,7 +232,7 @@ class _Graph:
         stream: Any,
         launches: Callable[[], None],
     ) -> None:
-        self._driver, self._raise_driver_error = driver, done
+        self._driver, self._check = driver, done
         here = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         done(driver.cuStreamBeginCapture(stream, here))
         try:
@@ -255,7 +253,7 @@ class _Graph:
         return answer[1]
 
     def launch(self, stream: Any) -> None:
-        self._raise_driver_error(self._driver.cuGraphLaunch(self._graph, stream))
+        self._check(self._driver.cuGraphLaunch(self._graph, stream))
 
     def __del__(self) -> None:
         if hasattr(self, "_graph"):

@@ -31,14 +31,12 @@ def call_through_python(
     def run(*arguments: object) -> object:
         if len(arguments) != len(inputs):
             return None
-        taken = [
-            _array_without_conversion(a, entry) for a, entry in zip(arguments, inputs, strict=True)
-        ]
+        taken = [_as_array(a, entry) for a, entry in zip(arguments, inputs, strict=True)]
         arrays = [array for array in taken if array is not None]
         if len(arrays) < len(taken):
             return None
         results = [np.empty(o.shape, o.dtype) for o in outputs]
-        code = _run_kernel(kernel, bound, inputs, [*arrays, *results])
+        code = _status_of(kernel, bound, inputs, [*arrays, *results])
         if status:
             return code
         return tuple(results) if code == 0 else None
@@ -46,7 +44,7 @@ def call_through_python(
     return run
 
 
-def _run_kernel(
+def _status_of(
     kernel: Callable[..., int],
     bound: BoundKernel,
     inputs: Sequence[KernelInput],
@@ -66,7 +64,7 @@ def _run_kernel(
     return code
 
 
-def _array_without_conversion(value: object, entry: KernelInput) -> np.ndarray | None:
+def _as_array(value: object, entry: KernelInput) -> np.ndarray | None:
     """The array of an argument; None if the kernel needs a conversion of it."""
     if type(value) is not np.ndarray:
         number = entry.shape == () and entry.written is None

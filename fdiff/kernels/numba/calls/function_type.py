@@ -117,18 +117,13 @@ class FunctionType(types.Callable, types.Opaque):
             pairs = zip(layout.arguments, every, strict=True)
             return all(_argument_fits(layout, tree, kind) for tree, kind in pairs)
 
-        words = [
-            *map(_layout_spelling, kinds),
-            *(f"{n}={_layout_spelling(k)}" for n, k in named.items()),
-        ]
+        words = [*map(_spelled, kinds), *(f"{n}={_spelled(k)}" for n, k in named.items())]
         try:
             calls = self.callee.calls(fits, f"({', '.join(words)})")
         except FdiffError as error:  # in an error of Numba's own it shows the user's line
             raise TypingError(str(error)) from None
         arrays = None if out is None else _out_arrays(calls.layout, out, self.callee.name)
-        plain = _contiguous_arguments(
-            calls.layout, [*kinds, *(named[name] for name in calls.layout.names)]
-        )
+        plain = _contiguous(calls.layout, [*kinds, *(named[name] for name in calls.layout.names)])
         key = (calls.layout, plain, None if arrays is None else tuple(arrays.direct.items()))
         dispatcher = self.callee.compiled.get(key)
         if dispatcher is None:
@@ -170,10 +165,10 @@ def _argument_fits(layout: CallLayout, tree: Tree, kind: Any) -> bool:
     return isinstance(kind, types.Boolean if argument.kind is bool else types.Integer)
 
 
-def _layout_spelling(kind: object) -> str:
+def _spelled(kind: object) -> str:
     """A type of Numba, as layouts spell theirs."""
     if isinstance(kind, types.BaseTuple):
-        return f"({', '.join(map(_layout_spelling, cast('Any', kind)))})"
+        return f"({', '.join(map(_spelled, cast('Any', kind)))})"
     if isinstance(kind, types.Array):
         try:
             dtype = as_dtype(kind.dtype)
@@ -215,7 +210,7 @@ def _out_arrays(layout: CallLayout, out: object, name: str) -> OutArrays:
     return arrays
 
 
-def _contiguous_arguments(layout: CallLayout, kinds: Sequence[object]) -> frozenset[int]:
+def _contiguous(layout: CallLayout, kinds: Sequence[object]) -> frozenset[int]:
     """The arguments that are arrays in C order by their types, and no part of a tuple."""
     pairs = zip(layout.arguments, kinds, strict=True)
     arrays = [(tree, kind) for tree, kind in pairs if isinstance(kind, types.Array)]

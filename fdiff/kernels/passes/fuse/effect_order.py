@@ -29,10 +29,10 @@ class EffectOrder:
         rank = self._rank
         if rank[later] <= rank[earlier]:
             return False
-        after = self._effects_between(earlier, later, self._after, _VISITED)
+        after = self._path(earlier, later, self._after, _VISITED)
         if after is None or later in after:
             return True
-        return self._effects_between(later, earlier, self._before, _VISITED) is None
+        return self._path(later, earlier, self._before, _VISITED) is None
 
     def behind(self, effects: Iterable[int], ends: Iterable[int]) -> set[int] | None:
         """Some effects, and what comes after them, as far as `ends`; None if that is too much."""
@@ -48,8 +48,8 @@ class EffectOrder:
         """Note that `first`, which does not need `second`, must come before it."""
         rank, end = self._rank, len(self._rank)
         if rank[first] > rank[second]:
-            head = self._effects_between(first, second, self._before, end)
-            tail = self._effects_between(second, first, self._after, end)
+            head = self._path(first, second, self._before, end)
+            tail = self._path(second, first, self._after, end)
             assert head is not None
             assert tail is not None
             moved = [*sorted(head, key=rank.__getitem__), *sorted(tail, key=rank.__getitem__)]
@@ -58,9 +58,7 @@ class EffectOrder:
         self._before[second].append(first)
         self._after[first].append(second)
 
-    def _effects_between(
-        self, start: int, end: int, steps: list[list[int]], most: int
-    ) -> set[int] | None:
+    def _path(self, start: int, end: int, steps: list[list[int]], most: int) -> set[int] | None:
         """Effects from `start` to `end` in the order that `steps` reach; the search ends at `end`.
 
         None if that is more than `most`.

@@ -33,9 +33,7 @@ def _reads_of(plan: Plan, effect: Effect) -> tuple[Key, ...]:
     if effect.kind is EffectKind.CALL:
         return tuple([plan.keys.exactly(v[0], (), ()) for v in effect.values])
     reads = [
-        (key,)
-        if key.node in plan.names and key.node != effect.computes
-        else _values_read(plan, key)
+        (key,) if key.node in plan.names and key.node != effect.computes else _below(plan, key)
         for key in _values(plan, effect)
     ]
     return reads[0] if len(reads) == 1 else tuple(dict.fromkeys(chain.from_iterable(reads)))
@@ -49,7 +47,7 @@ def _values(plan: Plan, effect: Effect) -> list[Key]:
     return root_values[effect]
 
 
-def _values_read(plan: Plan, top: Key) -> tuple[Key, ...]:
+def _below(plan: Plan, top: Key) -> tuple[Key, ...]:
     """The stored values that are read to compute a value, which `textbook_reads` finds as well.
 
     What is read for values of several readers is kept, and no call is made for each value.
@@ -61,7 +59,7 @@ def _values_read(plan: Plan, top: Key) -> tuple[Key, ...]:
         if key in reads_by_key:
             waiting.pop()
             continue
-        reads, unknown = _reads_and_unknown(plan, key)
+        reads, unknown = _reads(plan, key)
         waiting += unknown
         if not unknown:
             reads_by_key[key] = tuple(reads)
@@ -80,7 +78,7 @@ def textbook_reads(plan: Plan, top: Key) -> tuple[Key, ...]:
     return tuple(reads)
 
 
-def _reads_and_unknown(plan: Plan, top: Key) -> tuple[dict[Key, None], list[Key]]:
+def _reads(plan: Plan, top: Key) -> tuple[dict[Key, None], list[Key]]:
     """The stored values that are read to compute a value, and what has to be known first.
 
     The latter are values with several readers that it is computed from: their reads are found once

@@ -28,7 +28,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_reads_are_those_of_the_textbook(name, monkeypatch):
-    fast, compared = memory_reads._values_read, []
+    fast, compared = memory_reads._below, []
 
     def both(plan, top):
         reads = fast(plan, top)
@@ -36,7 +36,7 @@ def test_reads_are_those_of_the_textbook(name, monkeypatch):
         compared.append(top)
         return reads
 
-    monkeypatch.setattr(memory_reads, "_values_read", both)
+    monkeypatch.setattr(memory_reads, "_below", both)
     f = fdiff.value_and_grad(PROGRAMS[name], argnums=(0, 1))
     assert "nest over" in fdiff.source(f, X, A, stage="fuse")
     assert compared
