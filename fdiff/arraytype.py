@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import zip_longest
 from math import gcd, prod
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from .device_arrays import DeviceArray
+from .named_tuples import NamedTuple
 
 Shape = tuple[int, ...]
 BOOL = np.dtype(np.bool_)

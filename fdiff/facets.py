@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import fdiff.intact_numpy as np
 
 from .kernel_rule import ComplexFormula, KernelRule
+from .named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from .arraytype import ArrayType

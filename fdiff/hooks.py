@@ -6,7 +6,9 @@ The module that defines such a function sets its hook when it is imported, once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from .named_tuples import NamedTuple
 
 Function = Callable[..., Any]
 Args = tuple[object, ...]

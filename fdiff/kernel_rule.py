@@ -8,7 +8,9 @@ the kind ``ELEMENTWISE``, but those whose algebra a pass uses (a sum of terms, a
 from __future__ import annotations
 
 from enum import Enum, StrEnum, auto
-from typing import NamedTuple, Self
+from typing import Self
+
+from .named_tuples import NamedTuple
 
 
 class Category(Enum):

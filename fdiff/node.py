@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -12,6 +12,7 @@ from .bounded_cache import keep
 from .errors import TapeError
 from .facets import Lowering, Rules
 from .kernel_rule import KernelRule, Kind
+from .named_tuples import NamedTuple
 from .primitive import Primitive, register
 
 Params = tuple[tuple[str, Any], ...]  # hashable; which names and types there are, the op decides

@@ -11,12 +11,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import fdiff.intact_numpy as np
 
 from .facets import BY_REFERENCE, PLAIN, Lowering, Rules, Structure
 from .kernel_rule import Kind
+from .named_tuples import NamedTuple
 from .process.forking import no_fork
 
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from types import NoneType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from .errors import UNNAMED, InputError, failure, shown, unbounded
 from .foreign_errors import not_foreign
+from .named_tuples import NamedTuple
 
 
 class Spec(NamedTuple):

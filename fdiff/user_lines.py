@@ -15,9 +15,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
-from typing import NamedTuple
 
 from .bounded_cache import keep
+from .named_tuples import NamedTuple
 from .source_lines import source_line
 
 # A file and the number of a line in it; or code and the offset of an instruction, whose line is

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Number
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
 from ..foreign_errors import uninterrupted_entry
+from ..named_tuples import NamedTuple
 from ..trace import TracedArray
 from ..tracebacks import public, public_class
 from .arrays.array_kinds import array_kind_of

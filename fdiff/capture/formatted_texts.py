@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial, reduce
 from types import CodeType, FrameType
-from typing import NamedTuple
 
 from ..foreign_errors import not_foreign
+from ..named_tuples import NamedTuple
 
 MARK = re.compile("\0fdiff:(\\d+)\0")
 _FORMATS = frozenset(("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
@@ -12,6 +11,7 @@ from ..capture import Dependencies
 from ..capture.written.repeated_writes import never_repeat
 from ..device_arrays import CPU
 from ..errors import RetraceWarning, warn
+from ..named_tuples import NamedTuple
 from ..ops.eager_scalar_operators import install
 from ..process.observed_spans import TRANSFORM
 from ..process.progress import Stage

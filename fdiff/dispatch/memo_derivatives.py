@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ..errors import TraceError, message
 from ..foreign_errors import not_foreign
 from ..interpret import evaluate
+from ..named_tuples import NamedTuple
 from ..trace.session import Session
 from ..transforms.pipeline import JVP, derive
 from ..user_lines import Line, user_line

@@ -6,8 +6,8 @@ Nodes are values (`fdiff.tape`): equal nodes are one operation, so the tapes are
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
+from ..named_tuples import NamedTuple
 from ..process import observed_spans
 from ..process.observed_spans import BACKWARD, DERIVATIVE, FORWARD, Span
 from ..tape import Tape

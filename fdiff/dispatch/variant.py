@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
@@ -17,6 +17,7 @@ from ..arraytype import ArrayType
 from ..capture import Dependencies
 from ..device_arrays import CPU
 from ..foreign_errors import not_foreign
+from ..named_tuples import NamedTuple
 from ..process.float_flags import Doubts
 from ..tape import Tape
 from ..trace import memory_layout

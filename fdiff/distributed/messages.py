@@ -12,13 +12,14 @@ from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import cloudpickle
 
 from ..errors import UNNAMED, InputError, failure
 from ..foreign_errors import Suppressed, contextmanager, not_foreign
 from ..functional.call.pickled_code import SentCode, functions_of
+from ..named_tuples import NamedTuple
 from ..user_lines import SITE_PACKAGES, STDLIB
 
 Buffer = bytes | bytearray | memoryview

@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from functools import cache, partial
 from threading import Lock
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 import cloudpickle
 
@@ -26,6 +26,7 @@ from ..foreign_errors import contextmanager
 from ..functional.call.kink_policy import kinks, policy
 from ..functional.call.prepared import Prepared
 from ..functional.operators.jit_programs import jit
+from ..named_tuples import NamedTuple
 from ..tracebacks import explain, name_of, takes
 from ..user_lines import line_in, show_line
 from .cluster import dask_module

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from types import MethodType
-from typing import NamedTuple
 
 from .. import kernels
 from ..arraytype import ArrayType
@@ -21,6 +20,7 @@ from ..functional.call.prepared import Prepared, example_arguments
 from ..functional.operators.jit_programs import ValuePlan
 from ..functional.operators.point_conversion import body_of_operator, floating
 from ..functional.options import check_argnums, check_callable, check_device
+from ..named_tuples import NamedTuple
 from ..tape import Tape
 from ..tracebacks import public
 from ..transforms.custom_calls import inlined

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..arraytype import ArrayType
 from ..lazy_attributes import cached_property
+from ..named_tuples import NamedTuple
 from ..tape import Tape
 from ..transforms.linearity import Dependence
 

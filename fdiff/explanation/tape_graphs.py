@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from .. import kernels
+from ..named_tuples import NamedTuple
 from ..node import CONSTANT, INPUT, ITEM, Node, operation_text
 from ..pictures.svg import shortened
 from ..tape import Tape

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
+
+from ..named_tuples import NamedTuple
 
 
 class CStatus(IntEnum):

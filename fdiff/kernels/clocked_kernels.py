@@ -10,10 +10,10 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from time import perf_counter_ns
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ..named_tuples import NamedTuple
 from ..process.observed_spans import PROFILER, span
 from ..tape import Tape
 from . import late_imports

@@ -5,8 +5,7 @@ Texts are generated where they are in no cache; nothing is compiled, loaded or r
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ..named_tuples import NamedTuple
 from ..tape import Tape
 from . import disk_cache, kernel_names
 from .compiler_choice import compiler_of

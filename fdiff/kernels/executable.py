@@ -11,13 +11,14 @@ from collections.abc import Callable
 from functools import partial
 from itertools import accumulate
 from time import perf_counter
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import CompileError
 from ..foreign_errors import is_foreign
+from ..named_tuples import NamedTuple
 from ..process import interruptible
 from ..tape import Tape
 from .interrupted_kernels import BRIEF, stoppable

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..bounded_cache import keep_recent
+from ..named_tuples import NamedTuple
 from ..process import background
 from ..process.observed_spans import CACHE, mark
 from ..process.progress import Stage

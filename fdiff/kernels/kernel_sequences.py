@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ..named_tuples import NamedTuple
 from .executable import BareKernel
 from .llvm.stub.call_descriptor import BoundKernel, KernelInput
 from .machine_code import function

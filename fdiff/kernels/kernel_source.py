@@ -9,8 +9,8 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
+from ..named_tuples import NamedTuple
 from .ir.index_expressions import Dims
 from .ir.kernel_graph import Computed
 from .ir.loops import BLOCK

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..named_tuples import NamedTuple
 from ..process.forking import no_fork
 from ..process.observed_spans import CACHE, mark, span
 from . import disk_cache, kernel_names, late_imports

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from ..arraytype import ArrayType
 from ..kernel_rule import Category, KernelRule, Kind
+from ..named_tuples import NamedTuple
 from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
 from .ir.control_parameters import bodies_of
 from .ir.operation_costs import SLOW, flops_of

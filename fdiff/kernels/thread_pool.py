@@ -22,12 +22,12 @@ from collections import defaultdict
 from collections.abc import Generator
 from contextlib import AbstractContextManager
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
 from ..foreign_errors import contextmanager
+from ..named_tuples import NamedTuple
 from ..process import environment
 from ..process.environment import bound_cores, is_worker
 from ..process.forking import no_fork

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import NamedTuple
 
 from llvmlite import ir
 
 from ..kernel_rule import KernelRule, KernelStep, Kind
+from ..named_tuples import NamedTuple
 from ..syntax_trees import GenericVisit, walk
 from .ir.loops import NUMPY
 from .ir.type_inference import DtypeInference

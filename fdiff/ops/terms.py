@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import gcd, prod
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, Shape
+from ..named_tuples import NamedTuple
 from ..tape import Node
 from ..trace import Array, TracedArray
 

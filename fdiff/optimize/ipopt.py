@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from time import perf_counter
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, failure
 from ..foreign_errors import contextmanager
+from ..named_tuples import NamedTuple
 from ..process.forking import imported
 from .counted_functions import SolveReport
 from .solver_progress import iterations_shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
@@ -12,6 +12,7 @@ import fdiff.intact_scipy as scipy
 from ..errors import InputError, choice, failure, shown
 from ..functional.operators.hessians import hessian, hvp
 from ..functional.operators.jit_programs import make_tape
+from ..named_tuples import NamedTuple
 from ..transforms.linearity import Degree, Dependence
 from .counted_functions import SolveReport, SparseEvaluation, compile_or_call
 from .function_wrappers import weighted_sum

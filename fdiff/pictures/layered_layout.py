@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+
+from ..named_tuples import NamedTuple
 
 Size = tuple[float, float]
 Point = tuple[float, float]

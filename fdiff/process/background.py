@@ -14,8 +14,8 @@ import atexit
 import time
 from collections.abc import Callable
 from threading import get_ident
-from typing import NamedTuple
 
+from ..named_tuples import NamedTuple
 from .environment import cores, is_worker, switch
 from .forking import at_fork
 from .interrupt_safe_locks import TurnLock

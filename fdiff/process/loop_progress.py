@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep
 from ..foreign_errors import not_foreign
+from ..named_tuples import NamedTuple
 from ..source_lines import source_lines
 from ..syntax_trees import children
 

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from itertools import count
-from typing import NamedTuple, Protocol, TextIO
+from typing import Protocol, TextIO
 
 from ..foreign_errors import environment_value, not_foreign
+from ..named_tuples import NamedTuple
 from ..user_lines import interactive_shell, printable
 from .environment import switch
 from .forking import no_fork

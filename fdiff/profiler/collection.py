@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from opcode import opmap
 from types import FrameType
-from typing import NamedTuple
 
+from ..named_tuples import NamedTuple
 from ..process import observed_spans
 from ..process.forking import at_fork
 from ..process.interrupt_safe_locks import TurnLock

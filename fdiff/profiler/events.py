@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from ..named_tuples import NamedTuple
 from ..tracebacks import public_class
 from ..user_lines import printable
 from .formatting import time_text

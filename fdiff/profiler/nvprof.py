@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain, repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import InputError, failure, given_path
 from ..foreign_errors import is_regular_file
+from ..named_tuples import NamedTuple
 from ..tracebacks import public
 from .event_list import EventList
 from .events import DeviceKernel, FunctionEvent, Interval

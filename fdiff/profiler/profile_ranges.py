@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from functools import partial
-from typing import NamedTuple, Self
+from typing import Self
 
 from ..errors import DeviceError, InputError, failure, flag, message
 from ..foreign_errors import not_foreign, uninterrupted_entry, whole_exit
+from ..named_tuples import NamedTuple
 from ..process import observed_spans
 from ..process.forking import imported
 from ..process.observed_spans import LABEL, Span

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ..errors import InputError, choice, failure, flag, message, shown
+from ..named_tuples import NamedTuple
 from ..user_lines import printable, user_line
 from .events import FunctionEvent, FunctionEventAvg
 from .formatting import flops_scale, memory_text, share_text, time_text

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from ..named_tuples import NamedTuple
 from .events import FunctionEvent
 
 MOST = 2000  # events that are drawn, the longest first: more are a picture that nobody can read

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ..foreign_errors import contextmanager, wraps
+from ..named_tuples import NamedTuple
 from ..primitive import Primitive
 from ..user_lines import Line
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from types import FunctionType, ModuleType
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
@@ -14,6 +13,7 @@ from ..arraytype import ArrayType
 from ..device_arrays import CPU, DeviceArray
 from ..errors import InputError, failure
 from ..foreign_errors import environment_value
+from ..named_tuples import NamedTuple
 from ..process.forking import imported
 from ..process.observed_spans import TRACE
 from ..process.progress import Stage

@@ -9,13 +9,14 @@ it becomes an ordinary traced array, and the mask is looked at, which is a guard
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType
 from ..foreign_errors import hiding, whole_exit
 from ..hooks import hooks
+from ..named_tuples import NamedTuple
 from ..primitive import UFUNCS
 from .array_links import LateLink
 from .recorder import Handle, Recorder, leaked

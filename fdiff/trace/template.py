@@ -9,8 +9,9 @@ and P. Sestoft, Partial Evaluation and Automatic Program Generation, 1993, chapt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..named_tuples import NamedTuple
 from ..tape import INPUT, Node, Tape
 
 Places = tuple[int, ...]

@@ -6,12 +6,13 @@ What its handler did for operands of some types is remembered, and repeated with
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, loop_dtypes
 from ..bounded_cache import keep
+from ..named_tuples import NamedTuple
 from ..primitive import UFUNCS, Primitive
 from ..tape import CONSTANT
 from ..user_lines import user_line

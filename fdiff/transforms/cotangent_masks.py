@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL
 from ..kernel_rule import Kind
+from ..named_tuples import NamedTuple
 from ..ops.entrywise.broadcasting import unbroadcast
 from ..ops.entrywise.elementwise import where
 from ..primitive import ZERO, Primitive

@@ -12,7 +12,7 @@ The two nodes are our own: docs/decisions/checkpoints-are-calls.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -20,6 +20,7 @@ from ..arraytype import ArrayType
 from ..facets import Rules
 from ..interpret import Interpreter
 from ..lazy_attributes import cached_property
+from ..named_tuples import NamedTuple
 from ..primitive import ZERO, Primitive
 from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace import TracedArray, apply_many, current, splice

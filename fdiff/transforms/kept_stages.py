@@ -13,8 +13,8 @@ Measurements and limits: docs/decisions/what-loops-keep.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
 
+from ..named_tuples import NamedTuple
 from ..ops.control.loop import LOOP
 from ..tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
 from .loops.bodies import entered, needed_nodes, rearranged

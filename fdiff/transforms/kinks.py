@@ -7,10 +7,11 @@ chapter 14.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import fdiff.intact_numpy as np
 
+from ..named_tuples import NamedTuple
 from ..ops.entrywise.elementwise import where
 from ..ops.entrywise.kink_marks import mark
 from ..tape import INPUT, ITEM, Node, Tape

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL
 from ..foreign_errors import not_foreign
+from ..named_tuples import NamedTuple
 from ..ops.along_axes.reductions import any_
 from ..ops.entrywise.elementwise import (
     convert,

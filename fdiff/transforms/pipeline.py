@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..arraytype import ArrayType
 from ..bounded_cache import WeakValues
 from ..errors import TapeError
 from ..hooks import hooks
+from ..named_tuples import NamedTuple
 from ..ops.entrywise.elementwise import add, exp
 from ..ops.entrywise.kink_marks import kink_search
 from ..ops.shapes.joining_and_splitting import concatenate

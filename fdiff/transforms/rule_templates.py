@@ -11,9 +11,10 @@ P. Sestoft, Partial Evaluation and Automatic Program Generation, Prentice Hall 1
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..arraytype import BOOL, ArrayType
+from ..named_tuples import NamedTuple
 from ..node import is_transient
 from ..ops.entrywise.elementwise import absolute, square
 from ..ops.entrywise.kink_marks import kink_search

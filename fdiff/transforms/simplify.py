@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import F8, ArrayType
+from ..named_tuples import NamedTuple
 from ..ops.entrywise.elementwise import add, multiply
 from ..ops.rewrites.rewrite_context import SCALED, kind
 from ..ops.shapes.view_ops import spread

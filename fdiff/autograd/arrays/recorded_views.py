@@ -12,11 +12,12 @@ Autodiff Workshop 2017.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...errors import UnsupportedError, failure
+from ...named_tuples import NamedTuple
 from ...tree import flatten
 from ..backward_passes.hook_registration import move_retained
 from ..backward_passes.nodes import AccumulateGrad, Edge

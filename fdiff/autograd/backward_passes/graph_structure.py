@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...arraytype import ArrayType
 from ...dispatch.tiers.tiered_execution import Runner
+from ...named_tuples import NamedTuple
 from ...process.memory_reserve import budget
 from .nodes import AccumulateGrad, Edge, GraphNode
 

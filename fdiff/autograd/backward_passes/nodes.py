@@ -13,10 +13,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from itertools import count
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from ...errors import InputError, failure
 from ...foreign_errors import not_foreign, noting, telling, whole_exit
+from ...named_tuples import NamedTuple
 from ...tracebacks import ask, name_of, public_class
 from ...user_lines import Line, printable
 from ..argument_checks import require_function, require_recorded

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...dispatch.capture_session import watched
 from ...errors import InputError, message
+from ...named_tuples import NamedTuple
 from ...tape import Tape
 from ...trace import TracedArray
 from ...trace.eager.eager_recorder import EagerGuardSet, EagerRecorder

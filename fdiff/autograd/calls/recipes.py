@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import compress
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
 from ...dispatch.capture_session import NoSessionError
 from ...errors import UnsupportedError, failure
+from ...named_tuples import NamedTuple
 from ...tape import Tape
 from ...trace.operation_cache import MOST
 from ...transforms.activity import reached

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import fdiff.intact_numpy as np
 
 from ...errors import UnsupportedError, failure
 from ...foreign_errors import wraps
 from ...hooks import Args, Named, hooks
+from ...named_tuples import NamedTuple
 from ...ops.entrywise.composite_functions import stop_gradient
 from ...ops.scipy_entry_points import EntryPoint, open_entry_points
 from ...trace import TracedArray

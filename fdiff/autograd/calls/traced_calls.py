@@ -8,7 +8,7 @@ arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -16,6 +16,7 @@ from ...capture.proxies.proxy_rules import BY_TYPE, rule_by_question
 from ...dispatch.capture_session import NoSessionError
 from ...dispatch.numpy_warnings import warn_of_tape
 from ...errors import UnsupportedError, failure
+from ...named_tuples import NamedTuple
 from ...ops.tape_to_python import function_of
 from ...process.float_flags import noted, noting, taken
 from ...trace.trace_stack import stack

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...foreign_errors import contextmanager
 from ...hooks import hooks
+from ...named_tuples import NamedTuple
 from ...tree import flatten, unflatten
 from ...user_lines import user_line
 from ..arrays.recorded_array import RecordedArray

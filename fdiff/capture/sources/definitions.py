@@ -6,10 +6,10 @@ import __future__
 import ast
 from collections.abc import Iterable, Iterator
 from types import CodeType
-from typing import NamedTuple
 
 from ...bounded_cache import keep
 from ...foreign_errors import not_foreign
+from ...named_tuples import NamedTuple
 from ...source_lines import source_lines
 from ...syntax_trees import walk, with_locations
 

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from ...named_tuples import NamedTuple
 from ...syntax_trees import GenericVisit, copied, walk
 
 OWN = "__fdiff_"  # how the names begin that are ours

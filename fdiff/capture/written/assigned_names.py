@@ -5,7 +5,9 @@ from __future__ import annotations
 import dis
 from functools import lru_cache
 from types import CodeType
-from typing import NamedTuple, cast
+from typing import cast
+
+from ...named_tuples import NamedTuple
 
 ITEM = "[]"  # among the names that code changes: an item of something
 _STORES_ITEM = frozenset(("STORE_SUBSCR", "STORE_SLICE"))

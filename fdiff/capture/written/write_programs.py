@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 import fdiff.intact_numpy as np
 
+from ...named_tuples import NamedTuple
 from ..dependency_nodes import Array
 from ..revalidation import Revalidation
 from .write_targets import NumberRead, WriteTarget

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, cast
+from typing import Protocol, cast
 
 import fdiff.intact_numpy as np
 
+from ...named_tuples import NamedTuple
 from ..revalidation import Dependency, Revalidation
 
 

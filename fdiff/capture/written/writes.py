@@ -9,8 +9,9 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from types import CellType
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
+from ...named_tuples import NamedTuple
 from ..dependency_nodes import Attributes, Identical, MappingItems, attribute
 from ..non_numeric_data import Content, is_table
 from ..proxies.container_proxies import DictProxy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -16,6 +16,7 @@ from ...capture.sources.name_scopes import is_data
 from ...capture.sources.source_effects import EffectError, check_function
 from ...capture.symbolic_numbers import plain_number
 from ...capture.value_kinds import MISSING
+from ...named_tuples import NamedTuple
 from ...trace import TracedArray
 from ...trace.array_links import outside, root_of
 from ...trace.handler_arguments import resolve

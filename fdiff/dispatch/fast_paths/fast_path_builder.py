@@ -9,7 +9,7 @@ result is built. The entry stub (`fdiff.kernels`) is machine code that carries o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import cast
 
 import fdiff.intact_numpy as np
 
@@ -17,6 +17,7 @@ from ... import kernels
 from ...arraytype import ArrayType
 from ...capture.dependencies import Pins
 from ...kernels import KernelInput, KernelOutput, Preconditions
+from ...named_tuples import NamedTuple
 from ...trace.trace_stack import occupied
 from ..arguments import Function
 from ..numpy_warnings import warning_hook

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import fdiff.intact_numpy as np
 
@@ -18,6 +18,7 @@ from ... import kernels
 from ...device_arrays import DeviceArray
 from ...foreign_errors import comes_once
 from ...kernels import BareKernel, Place, SequencedCopy, SequencedKernel
+from ...named_tuples import NamedTuple
 from ...trace.handler_arguments import shape_of
 from ...tree import Spec, flatten, map_leaves, unflatten
 from ..arguments import is_static

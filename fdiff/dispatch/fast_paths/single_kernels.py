@@ -9,7 +9,6 @@ kernel. A plan that needs Python is refused, with the reason.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
@@ -17,6 +16,7 @@ from ... import kernels
 from ...errors import FdiffError, InputError, UnsupportedError, failure
 from ...foreign_errors import is_foreign
 from ...kernels import BareKernel
+from ...named_tuples import NamedTuple
 from ...tree import flatten
 from ..arguments import Function
 from ..plans import PlanStep

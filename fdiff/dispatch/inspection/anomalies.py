@@ -11,7 +11,7 @@ slicing, Information Processing Letters 29(3), 1988).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -19,6 +19,7 @@ from ...arraytype import BOOL, ArrayType
 from ...errors import FdiffError
 from ...foreign_errors import not_signalled
 from ...interpret import evaluate
+from ...named_tuples import NamedTuple
 from ...ops.entrywise.elementwise import where
 from ...tape import CONSTANT, INPUT, ITEM, Node, Tape
 from ...trace import Trace, TracedArray

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
+from ...named_tuples import NamedTuple
 from ...ops.control.loop import LOOP, operands, runner_of
 from ...ops.control.switch import SWITCH
 from ...ops.control.while_loop import SIZED, WHILE, sized_tape

@@ -9,10 +9,11 @@ for the trip and the line of an error (`functional/call/numpy_error_lines.py`), 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...hooks import hooks
 from ...interpret import Interpreter, Step
+from ...named_tuples import NamedTuple
 from ...process.float_flags import noting
 from ...tape import Node, Tape
 from ...trace.derived_lines import as_counted

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
 from ... import kernels
 from ...bounded_cache import WeakKeys
+from ...named_tuples import NamedTuple
 from ...process import observed_spans
 from ...process.observed_spans import KERNEL, PROFILER, Observer, Span, span
 from ...tape import Tape

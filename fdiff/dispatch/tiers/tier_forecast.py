@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
+from ...named_tuples import NamedTuple
 from ...process import background
 from .bytecode_tier import EARLY
 from .cuda_runner import CudaRunner

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import argument
 from ...dispatch.inspection.anomalies import Anomaly
 from ...dispatch.variant import Traced
 from ...errors import AnomalyError, message
+from ...named_tuples import NamedTuple
 from ...tape import CONSTANT, INPUT, Node, operation_text
 from ...trace.derived_lines import DerivedLine, derivation_of, in_trips, written_line
 from ...tree import Spec

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, overload
 
 import fdiff.intact_numpy as np
 
@@ -23,6 +23,7 @@ from ...dispatch.plans import Arrays, PlanStep, Step
 from ...dispatch.program import OwnsPrograms, Program
 from ...errors import InputError, UnsupportedError, called, failure, shown
 from ...foreign_errors import contextmanager, hiding, not_foreign
+from ...named_tuples import NamedTuple
 from ...process.progress import Stage
 from ...trace.trace_stack import stack
 from ...tracebacks import line_of, public

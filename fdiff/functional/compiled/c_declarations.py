@@ -6,13 +6,14 @@ import ctypes
 import keyword
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...errors import InputError, failure
 from ...foreign_errors import not_foreign
 from ...kernels import CallLayout, CParameter, CSignature, Number
+from ...named_tuples import NamedTuple
 from ...trace.handler_arguments import shape_of
 from ...tree import Spec, paths
 from ..call.prepared import AnyPrepared, prepared_signature

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from inspect import signature
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
@@ -21,6 +21,7 @@ from ...dispatch.variant import Variant
 from ...errors import InputError, UnsupportedError, called, failure
 from ...foreign_errors import not_foreign
 from ...kernels import CallLayout, Number, Result
+from ...named_tuples import NamedTuple
 from ...tree import Spec, flatten, map_leaves, node_parts, unflatten
 from ..call.invocation import no_vectors
 from ..call.prepared import AnyPrepared

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import fdiff.intact_numpy as np
 
 from ...errors import GradcheckError, failure
+from ...named_tuples import NamedTuple
 from ...pictures import Picture
 from .checked_functions import FunctionUnderCheck
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...errors import FdiffError
+from ...named_tuples import NamedTuple
 from .check_settings import CheckSettings, broken
 from .checked_functions import FunctionUnderCheck
 from .real_coordinates import from_real, only, to_real, zeros

@@ -8,12 +8,13 @@ Then the function that computes the derivative is checked in the same way, to on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import Function
 from ...errors import GradcheckError, InputError, failure
+from ...named_tuples import NamedTuple
 from ..operators.products import jvp, vjp
 from .check_settings import LOOK, close
 from .checked_functions import PlainFunction

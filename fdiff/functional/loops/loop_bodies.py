@@ -8,7 +8,7 @@ to trip is never visible to Python code.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, NoReturn, cast
+from typing import NoReturn, cast
 
 import fdiff.intact_numpy as np
 
@@ -16,6 +16,7 @@ from ...arraytype import ArrayType
 from ...capture.printing_functions import refusing
 from ...dispatch.arguments import traceable
 from ...errors import DtypeError, E, InputError, ShapeError, TraceError, message, shown
+from ...named_tuples import NamedTuple
 from ...node import Node, is_transient
 from ...ops.shapes.shaping import traced
 from ...tape import Tape

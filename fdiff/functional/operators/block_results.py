@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
@@ -11,6 +10,7 @@ from ...arraytype import MOST_AXES, ArrayType
 from ...device_arrays import DeviceArray
 from ...dispatch.variant import Traced
 from ...errors import UNNAMED, InputError, failure
+from ...named_tuples import NamedTuple
 from ...tree import Spec, unflatten
 from ..call.results import deliver
 

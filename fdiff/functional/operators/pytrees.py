@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import WAY_OUT
 from ...errors import DtypeError, InputError, VectorError, failure
+from ...named_tuples import NamedTuple
 from ...trace import TracedArray
 from ...trace.handler_arguments import resolve
 from ...tracebacks import public

@@ -10,12 +10,12 @@ results of the rule are further mapped inputs of the tape.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from ...arraytype import ArrayType
 from ...dispatch.arguments import traceable
 from ...errors import InputError, LeakError, UnsupportedError, shown
 from ...hooks import hooks
+from ...named_tuples import NamedTuple
 from ...ops.shapes.shaping import traced
 from ...tape import ITEM, Builder, Node, Tape, Way, prune, rebuild
 from ...trace import Recorder, TracedArray, splice

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from inspect import Parameter, signature
 from textwrap import dedent
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ... import kernels
 from ...dispatch.arguments import Function
 from ...errors import InputError, failure, message
 from ...kernel_rule import CAddress, KernelRule, KernelStep, Kind
+from ...named_tuples import NamedTuple
 from ...source_lines import source_lines
 from ...syntax_trees import walk
 from ...user_lines import Line

@@ -7,13 +7,14 @@ Only that run shows which outside values a rule reads. Such values are inputs of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...dispatch.arguments import traceable
 from ...errors import TraceError, message
+from ...named_tuples import NamedTuple
 from ...tape import Tape
 from ...trace import ArgumentSpec, Recording, Trace, TracedArray, current, record, splice
 from ...trace.handler_arguments import resolve

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...dispatch.arguments import Function
 from ...lazy_attributes import cached_property
+from ...named_tuples import NamedTuple
 from ...ops.shapes.shaping import traced
 from ...trace import ArgumentSpec, TracedArray, current
 from ...trace.handler_arguments import resolve

@@ -14,11 +14,11 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import Shape
+from ...named_tuples import NamedTuple
 from ...tape import Node, Tape
 from .opcode_bodies import RANK
 from .opcodes import PADDED, OpcodeTable, table

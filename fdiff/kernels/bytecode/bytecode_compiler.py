@@ -7,12 +7,12 @@ N. Nes, MonetDB/X100: hyper-pipelining query execution, CIDR 2005, section 4).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...foreign_errors import not_foreign
 from ...kernel_rule import COMPLEX, Kind
+from ...named_tuples import NamedTuple
 from ...primitive import Primitive
 from ...tape import CONSTANT, ITEM, Node, Tape
 from .assembler import (

@@ -7,8 +7,8 @@ Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
+from ...named_tuples import NamedTuple
 from ...tape import Node
 from .assembler import Assembler, Lowering, Piece, extent_of
 from .opcode_bodies import RANK

@@ -16,13 +16,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, F8, INT, ArrayType, loop_dtypes
 from ...foreign_errors import not_foreign
 from ...kernel_rule import Kind
+from ...named_tuples import NamedTuple
 from ...primitive import PRIMITIVES, Primitive
 from ..ir.loops import NUMPY
 from ..ir.operation_costs import formula_facts

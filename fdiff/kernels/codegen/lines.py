@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import takewhile
-from typing import NamedTuple
 
+from ...named_tuples import NamedTuple
 from ..ir.expression_names import renamed
 from ..kernel_source import INDENT
 

@@ -8,8 +8,8 @@ tiles of rows. Which is which depends on the sizes (`Tuning`); all else is in th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
+from ...named_tuples import NamedTuple
 from ..ir.control_items import SequentialLoop
 from ..ir.kernel_graph import KernelGraph, Values
 from ..ir.loops import (

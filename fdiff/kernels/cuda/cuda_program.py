@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from types import CodeType
-from typing import NamedTuple
 
 import numpy as np
 
+from ...named_tuples import NamedTuple
 from ..ir.kernel_graph import KernelGraph, Values
 from ..ir.loops import Call
 

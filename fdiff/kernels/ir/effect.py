@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
 
+from ...named_tuples import NamedTuple
 from .index_expressions import Dims, Index
 from .loops import Buffer, Guard, Ranges
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+
+from ...named_tuples import NamedTuple
 
 Dims = tuple[str, ...]
 Axes = tuple[int, ...]  # axes of an array by number; of a permutation, all of them

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
 import fdiff.intact_numpy as np
 
 from ...kernel_rule import Category, Kind, Routine
+from ...named_tuples import NamedTuple
 from .index_expressions import Axes, Dims, Slices
 
 Data = tuple[object, ...]

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
+from ...named_tuples import NamedTuple
 from .combiners import Combiner
 from .index_expressions import Dims, Index
 from .kernel_graph import Computed

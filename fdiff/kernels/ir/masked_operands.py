@@ -12,13 +12,12 @@ Our own: docs/decisions/where-protects-branches.md.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...facets import Lowering, Rules
 from ...kernel_rule import KernelRule, Kind
+from ...named_tuples import NamedTuple
 from ...ops.shapes.view_ops import reshape, transpose
 from ...primitive import Primitive
 from ...tape import INPUT, Builder, Node, Tape

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from functools import lru_cache
-from typing import NamedTuple
 
+from ...named_tuples import NamedTuple
 from ...syntax_trees import walk
 from .word_table import WORDS, Word, word_of
 

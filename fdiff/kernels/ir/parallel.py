@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from ...named_tuples import NamedTuple
 from .loops import (
     Call,
     Item,

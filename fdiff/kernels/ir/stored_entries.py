@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import disjoint
 from ...kernel_rule import Kind
 from ...lazy_attributes import cached_property
+from ...named_tuples import NamedTuple
 from ...tape import CONSTANT, Node, Tape
 
 MOST_COMPARED = 64  # stores that a store or a slice is compared with

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from ...named_tuples import NamedTuple
 
 # dtypes as texts spell them: ``np.float64(x)``
 DTYPES = {

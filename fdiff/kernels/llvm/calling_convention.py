@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from llvmlite import ir
 
+from ...named_tuples import NamedTuple
 from .types import BYTE, WORD, TypedValue, convert, is_pointer, llvm_type, stored_type
 
 TABLES = ("data", "strides", "ints", "floats")

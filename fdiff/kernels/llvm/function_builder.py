@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from llvmlite import ir
 
 from ...foreign_errors import contextmanager
+from ...named_tuples import NamedTuple
 from .arithmetic import UnknownWordError
 from .builder_choice import new_builder
 from .types import WORD, TypedValue, convert, llvm_type

@@ -10,13 +10,14 @@ from collections import deque
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import count
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 from weakref import ref
 
 from llvmlite import ir
 
 from ...errors import InputError, failure
 from ...foreign_errors import Suppressed, environment_value
+from ...named_tuples import NamedTuple
 from ...process.background import checkpoint
 from ...process.garbage_collection import collector_paused
 from ...process.interruptible import end_if_left, interruptibly

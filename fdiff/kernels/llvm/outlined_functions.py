@@ -13,10 +13,10 @@ import ast
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
-from typing import NamedTuple
 
 from llvmlite import ir
 
+from ...named_tuples import NamedTuple
 from ...syntax_trees import walk
 from .calling_convention import TABLES, ArgumentTables, Location
 from .expressions import expression

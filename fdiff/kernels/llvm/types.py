@@ -9,9 +9,9 @@ integer is computed in double precision.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from llvmlite import ir
+
+from ...named_tuples import NamedTuple
 
 WORD = ir.IntType(64)
 TRUTH = ir.IntType(1)

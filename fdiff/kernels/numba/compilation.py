@@ -8,7 +8,7 @@ exception. So machine code needs nothing of Numba when it runs, and may be kept 
 from __future__ import annotations
 
 import ast
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 from llvmlite import ir
@@ -17,6 +17,7 @@ from numba.core.errors import NumbaError
 
 from ...errors import InputError, TapeError, failure
 from ...generated_text import code_of
+from ...named_tuples import NamedTuple
 from ..ir.word_table import NAMES
 from ..llvm import machine
 from ..llvm.calling_convention import TABLES, WORKER, Location, location

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from ...kernel_rule import Category, Kind
+from ...named_tuples import NamedTuple
 from ..ir.effect import Effect, EffectKind
 from ..ir.expression_names import names_in
 from ..ir.index_expressions import nonunit

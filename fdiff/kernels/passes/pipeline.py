@@ -21,9 +21,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import cast
 
 from ...errors import InputError, failure
+from ...named_tuples import NamedTuple
 from ...process.environment import DUMP, TAPES, dumped, verifying
 from ...process.forking import no_fork
 from ...process.observed_spans import COMPILE, span

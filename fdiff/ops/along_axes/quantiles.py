@@ -7,11 +7,11 @@ R. J. Hyndman and Y. Fan, "Sample quantiles in statistical packages", The Americ
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import INT, Shape
+from ...named_tuples import NamedTuple
 from ...trace import TracedArray, apply, implements
 from ..shapes.axis_numbers import normal_axes
 from ..shapes.shaping import broadcast_to, floating, traced, transpose_call

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import product
 from operator import index
-from typing import NamedTuple
 
 from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial
 
 import fdiff.intact_numpy as np
 
+from ...named_tuples import NamedTuple
 from ...trace import TracedArray
 from ..along_axes.data_dependent_shapes import look_if_traced
 from ..along_axes.sorting import sort

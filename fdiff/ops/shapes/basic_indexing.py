@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, INT, ArrayType, Shape
+from ...named_tuples import NamedTuple
 from ...tape import Params
 from ...trace import TracedArray, applied
 from .shaping import traced

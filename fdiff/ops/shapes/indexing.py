@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import INT, ArrayType, broadcast
 from ...foreign_errors import not_foreign
 from ...hooks import hooks
+from ...named_tuples import NamedTuple
 from ...process.forking import late
 from ...trace import TracedArray, apply, current, guarded_value
 from ...trace.array_links import PendingStores, ViewLink, positions, root_of, settled

@@ -6,13 +6,12 @@ data, and no guard. Entries that the mask leaves out are computed with, and take
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, loop_dtypes
 from ...foreign_errors import not_foreign
 from ...hooks import hooks
+from ...named_tuples import NamedTuple
 from ...trace import TracedArray, constant_value, current
 from ...trace.handler_arguments import resolved
 from ...trace.masked_parts import DEPTH, MaskedLink, MaskedPart, MaskedType, link_of, masked_part

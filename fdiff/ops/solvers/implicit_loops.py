@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType, type_of
 from ...facets import Lowering, Rules
 from ...interpret import evaluate
+from ...named_tuples import NamedTuple
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...tape import Tape
 from ...trace import TracedArray, apply

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
@@ -17,6 +16,7 @@ from ...arraytype import F8, ArrayType
 from ...errors import StructureError
 from ...facets import Rules
 from ...foreign_errors import not_foreign, not_signalled
+from ...named_tuples import NamedTuple
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import Trace, TracedArray, apply, splice
 from ...transforms.derivative_tapes import choose

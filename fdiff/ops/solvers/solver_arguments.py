@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType
+from ...named_tuples import NamedTuple
 from ...trace import TracedArray, current, record
 from ...trace.exception_context import inside_try
 from ...trace.handler_arguments import resolve

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
@@ -13,6 +12,7 @@ from ...bounded_cache import keep
 from ...errors import UnsupportedError
 from ...facets import Rules
 from ...foreign_errors import comes_once, is_foreign
+from ...named_tuples import NamedTuple
 from ...primitive import Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many
 from .exit_status import ENDED, RAISED, UNTRACED, batch_by_unrolling, untraced_branch_error

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType
 from ...foreign_errors import not_foreign
+from ...named_tuples import NamedTuple
 from ...trace import ArgumentSpec, Recording, Trace, TracedArray, current, private, record, splice
 from ...trace.handler_arguments import resolve
 from ..shapes.creation import array as array_call

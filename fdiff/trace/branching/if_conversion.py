@@ -12,9 +12,10 @@ from __future__ import annotations
 import dis
 from collections.abc import Sequence
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...bounded_cache import keep
+from ...named_tuples import NamedTuple
 
 MOST = 60  # steps of an arm
 _LOADS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"))

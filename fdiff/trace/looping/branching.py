@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
+from ...named_tuples import NamedTuple
 from ..masked_parts import MaskedPart
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, may_vary, same

@@ -6,10 +6,11 @@ import dis
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...arraytype import ArrayType
 from ...bounded_cache import keep
+from ...named_tuples import NamedTuple
 from ...user_lines import Line, is_internal
 from ..array_links import root_of
 from ..masked_parts import MaskedPart

@@ -7,10 +7,10 @@ is computed once. Our own: docs/decisions/loops-that-choose-branches.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ...arraytype import INT
 from ...errors import TapeError
+from ...named_tuples import NamedTuple
 from ...ops.control.switch import SWITCH
 from ...primitive import PRIMITIVES
 from ...tape import CONSTANT, ITEM, Tape

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
-from typing import NamedTuple
 
 from ...arraytype import ArrayType
+from ...named_tuples import NamedTuple
 from ...ops.shapes.gather_scatter import gather, scatter_set
 from ...ops.shapes.view_ops import slice_, update
 from ...tape import Node, Tape

@@ -8,8 +8,8 @@ more for it. Our own: docs/decisions/what-loops-keep.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from ...named_tuples import NamedTuple
 from ...ops.control.loop import LOOP
 from ...ops.entrywise.elementwise import where
 from ...tape import ITEM, Builder, Node, Tape, Way, rebuild

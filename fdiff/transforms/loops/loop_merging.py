@@ -11,9 +11,10 @@ Tapes that are about to run are merged; in others no value may depend on a tange
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...arraytype import ArrayType
+from ...named_tuples import NamedTuple
 from ...ops.control.loop import LOOP, Operands, operands
 from ...tape import ITEM, Builder, Node, Tape
 from .bodies import entered

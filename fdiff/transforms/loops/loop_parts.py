@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...named_tuples import NamedTuple
 from ...ops.control.loop import LOOP, operands
 from ...ops.entrywise.elementwise import add
 from ...ops.shapes.gather_scatter import iota

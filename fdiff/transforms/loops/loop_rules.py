@@ -8,12 +8,13 @@ Derivatives, SIAM 2008, section 3.2); cotangents of invariants are added up in f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, INT, ArrayType
 from ...hooks import BODY_RULES, BodyRules
+from ...named_tuples import NamedTuple
 from ...ops.control.loop import LOOP, operands
 from ...ops.shapes.gather_scatter import iota
 from ...ops.shapes.view_ops import spread

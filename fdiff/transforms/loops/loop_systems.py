@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from ...named_tuples import NamedTuple
 from ...ops.control.loop import LOOP
 from ...ops.control.while_loop import LENGTH
 from ...tape import Node, Tape

@@ -14,9 +14,9 @@ Fortran programs to vector form, ACM TOPLAS 9(4), 1987.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ...arraytype import ArrayType
+from ...named_tuples import NamedTuple
 from ...node import is_transient
 from ...ops.along_axes.reductions import sum_
 from ...ops.control.loop import LOOP

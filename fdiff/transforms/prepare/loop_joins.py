@@ -11,8 +11,8 @@ Amarasinghe, Exploiting superword level parallelism with multimedia instruction 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
+from ...named_tuples import NamedTuple
 from ...ops.entrywise.elementwise import add
 from ...ops.shapes.joining_and_splitting import concatenate
 from ...ops.shapes.view_ops import update

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...arraytype import Shape
+from ...named_tuples import NamedTuple
 from ...ops.along_axes.reductions import sum_
 from ...ops.entrywise.elementwise import add
 from ...ops.linear_algebra.contraction import contract

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, Shape
 from ...hooks import hooks
+from ...named_tuples import NamedTuple
 from ...ops.entrywise.elementwise import multiply, stop
 from ...ops.entrywise.kink_marks import mark
 from ...ops.linear_algebra.contraction import contract

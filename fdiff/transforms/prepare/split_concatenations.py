@@ -17,8 +17,8 @@ from bisect import insort
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
+from ...named_tuples import NamedTuple
 from ...ops.along_axes.reductions import sum_
 from ...ops.entrywise.elementwise import add
 from ...ops.linear_algebra.contraction import contract

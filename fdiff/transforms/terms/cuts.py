@@ -8,11 +8,11 @@ Naumann, Accumulating Jacobians as chained sparse matrix products, Math. Program
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, real_dtype
+from ...named_tuples import NamedTuple
 from ...ops.terms import SEED, Entries, LinearTerm, in_other_rows, taken
 from ...trace import Array, TracedArray
 from ...user_lines import Line

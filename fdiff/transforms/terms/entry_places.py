@@ -8,12 +8,12 @@ method: docs/decisions/terms-and-cuts.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...errors import FdiffError
 from ...foreign_errors import not_signalled
+from ...named_tuples import NamedTuple
 from ...ops.terms import SEED, rows_key
 from ...tape import Tape
 from ...trace import Array, Trace, splice

@@ -11,11 +11,12 @@ Propagation of index domains through programs: A. Griewank and A. Walther, Evalu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 from fdiff import intact_scipy
 
+from ...named_tuples import NamedTuple
 from ...ops.control.loop import LOOP
 from ...ops.control.while_loop import WHILE
 from ...tape import CONSTANT, Node, Tape

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ...named_tuples import NamedTuple
 from ...ops.entrywise.elementwise import add
 from ...ops.shapes.gather_scatter import scatter_set
 from ...ops.shapes.view_ops import reshape, unslice, update

@@ -7,10 +7,10 @@ Compressed rows: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ...named_tuples import NamedTuple
 from ...ops.shapes.gather_scatter import scatter_add
 from ...ops.terms import Entries
 from ...trace import Array, TracedArray, apply

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...errors import UNNAMED, StructureError, message
 from ...foreign_errors import not_signalled
+from ...named_tuples import NamedTuple
 from ...ops.shapes.gather_scatter import gather
 from ...ops.terms import SEED, Entries
 from ...process.environment import TAPES, dumped

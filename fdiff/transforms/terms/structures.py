@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...named_tuples import NamedTuple
 from ...tape import Tape
 from ...user_lines import Line, show_line
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import broadcast
+from ...named_tuples import NamedTuple
 from ...ops.shapes.view_ops import unslice
 from ...ops.terms import LinearTerm, Rows, ones_like
 from ...trace import Array, TracedArray, apply

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, Shape
+from ...named_tuples import NamedTuple
 from ...ops.term_rules import entrywise
 from ...ops.terms import Entries, LinearTerm, whole
 from ...tape import CONSTANT, ITEM, Node, Tape

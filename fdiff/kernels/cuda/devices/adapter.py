@@ -14,9 +14,10 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ....foreign_errors import environment_value, not_foreign
+from ....named_tuples import NamedTuple
 from ....process.forking import imported, no_fork
 from .driver import driver_state
 

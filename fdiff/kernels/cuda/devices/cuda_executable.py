@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 import numpy as np
 
 from ....arraytype import ArrayType
 from ....device_arrays import DeviceArray, lies_on_device
+from ....named_tuples import NamedTuple
 from ....process import observed_spans
 from ....process.observed_spans import KERNEL, span
 from ....tape import Tape

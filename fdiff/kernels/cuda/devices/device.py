@@ -6,12 +6,13 @@ There are two: a GPU (`gpu`) and Numba's simulator (`simulator`). `device` gives
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ....device_arrays import DeviceArray
 from ....errors import DeviceError, failure
+from ....named_tuples import NamedTuple
 from ....process.forking import at_fork, imported
 from ..cuda_program import CudaKernel
 from . import adapter

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import NamedTuple
 
 from ....foreign_errors import not_foreign
+from ....named_tuples import NamedTuple
 
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE

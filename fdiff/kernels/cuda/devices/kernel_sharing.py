@@ -7,8 +7,8 @@ machine code of a kernel takes seconds; to launch one again takes none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from ....named_tuples import NamedTuple
 from ...ir.expression_names import names_in, renamed
 from ..cuda_program import CudaKernel, Parameter
 from ..nests.nest_text import assigned, indented

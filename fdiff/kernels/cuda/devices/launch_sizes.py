@@ -6,7 +6,7 @@ docs/decisions/cuda-on-an-h100.md.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from ....named_tuples import NamedTuple
 
 
 class Tuning(NamedTuple):

@@ -7,8 +7,7 @@ memory, because arrays of a thread are no faster.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ....named_tuples import NamedTuple
 from ...runtime import linalg_routines
 from ...runtime.macros import NUMPY_NAMES, expand
 from ...runtime.status_errors import ROUTINE_STATUS

@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import chain, product
-from typing import NamedTuple
 
+from ....named_tuples import NamedTuple
 from ...ir.expression_names import renamed
 from ...ir.loops import NUMPY
 from ...runtime.status_errors import INDEFINITE, SINGULAR, ZERO_AT

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
+from ....named_tuples import NamedTuple
 from ...ir.combiners import Combiner
 from ...ir.loops import NUMPY, Statement, StatementKind
 from .nest_mapping import MappedNest, ordered_loops

@@ -16,8 +16,8 @@ parallel reduction in CUDA", NVIDIA 2007. Which way a nest takes is our own, mea
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from ....named_tuples import NamedTuple
 from ...ir.loops import Nest
 from ...passes.tile.loop_collapse import collapse
 from ..cuda_program import Numbers, SortKeys, evaluate

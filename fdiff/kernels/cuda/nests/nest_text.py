@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
+from ....named_tuples import NamedTuple
 from ...codegen.lines import Line, texts_of
 from ...codegen.loop_invariant_lines import LoopLines, lines_of_local, pick_lines
 from ...ir.combiners import Combiner

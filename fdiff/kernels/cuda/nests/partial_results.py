@@ -8,8 +8,9 @@ Tree reductions in two launches; M. Harris, Optimizing parallel reduction in CUD
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from ....named_tuples import NamedTuple
 from ...ir.index_expressions import Axis, Dims, Index
 from ...ir.loops import Access, Accumulator, Buffer, Nest, Statement, StatementKind
 from .nest_mapping import MappedNest, neutral_of

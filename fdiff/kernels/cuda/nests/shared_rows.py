@@ -11,8 +11,8 @@ NVIDIA, CUDA C++ Best Practices Guide, section 9.2.3 (shared memory).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
+from ....named_tuples import NamedTuple
 from ...ir.index_expressions import Axis, size
 from ...ir.loops import BEGIN, BLOCK, END, NUMPY, Call, Nest, StatementKind, Temporary, TileLoop
 from ..cuda_program import Numbers, evaluate

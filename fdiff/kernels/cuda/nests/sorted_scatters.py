@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
+from ....named_tuples import NamedTuple
 from ...ir.combiners import Combiner
 from ...ir.index_expressions import Axis, size
 from ...ir.loops import Access, Buffer, Nest, Statement, StatementKind

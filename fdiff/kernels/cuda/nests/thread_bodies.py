@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import NamedTuple
 
+from ....named_tuples import NamedTuple
 from ...ir.index_expressions import ONE, Axis, Dims, Index, plus, times
 from ...ir.kernel_graph import KernelGraph
 from ...ir.loops import Access, LoopProgram, Nest, Statement, StatementKind

@@ -8,10 +8,11 @@ keywords, and then the objects that are unpacked from arguments.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ....named_tuples import NamedTuple
 from ....process.float_flags import note
 
 # How a `Lookup` returns its value: as a new reference, or as the address of a dict's slot, of which

@@ -12,11 +12,12 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ....foreign_errors import not_foreign
+from ....named_tuples import NamedTuple
 from .interpreter_abi import HEAD, WORD
 
 KEYS, _VALUES = HEAD + 2, HEAD + 3  # words of a dict: its keys, and its values if they lie apart

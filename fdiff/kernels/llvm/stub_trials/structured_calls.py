@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ....named_tuples import NamedTuple
 from ..stub.call_descriptor import CallSignature, KernelInput, KernelOutput, ResultStep, Unpack
 from .trial import F8, MISS, MOVED, ONE, Trial, nested_calls
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ....foreign_errors import is_foreign
+from ....named_tuples import NamedTuple
 from ..stub.call_descriptor import (
     BoundKernel,
     CallSignature,

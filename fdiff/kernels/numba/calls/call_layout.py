@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
+
+from ....named_tuples import NamedTuple
 
 Tree = object  # an int, None, or a tuple of trees
 

@@ -9,10 +9,10 @@ Python's own record is used as it is: near a tie, kernel and guard may round to 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
+from ....named_tuples import NamedTuple
 from ...c_signature import CStatus
 from .call_layout import (
     ArrayArgument,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numba
 import numpy as np
@@ -22,6 +22,7 @@ from numba.np.numpy_support import as_dtype
 
 from ....errors import FdiffError, warn
 from ....foreign_errors import not_signalled
+from ....named_tuples import NamedTuple
 from . import intrinsics
 from .call_layout import ArrayArgument, CallLayout, NumberArgument, Result, Tree
 from .call_text import (

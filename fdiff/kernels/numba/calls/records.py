@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from ....bounded_cache import WeakValues
+from ....named_tuples import NamedTuple
 from ....process import anomaly_watch
 from ....process.forking import no_fork
 from ....process.interrupt_safe_locks import TurnLock

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import NamedTuple
 
 from ....kernel_rule import Kind
+from ....named_tuples import NamedTuple
 from ...ir.index_expressions import ONE, WHOLE, Axes, Dims, Slices, same_nonunit
 from ...ir.kernel_graph import KernelGraph, Operation, SliceParameters
 from .graph_rewrite import GraphRewrite

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
-from typing import NamedTuple
 
 from ....kernel_rule import Kind
+from ....named_tuples import NamedTuple
 from ...ir.index_expressions import ONE
 from ...ir.kernel_graph import Operation, sizes_of_labels, subscripts_data
 from .component_graph import Components, Ids, is_small, places

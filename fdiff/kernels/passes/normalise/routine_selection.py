@@ -10,9 +10,9 @@ J. D. Ullman, Compilers, 2nd ed., Addison-Wesley 2007, section 8.9).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ....kernel_rule import Kind, Routine
+from ....named_tuples import NamedTuple
 from ...ir.index_expressions import ONE, Axes, Dims, inverse, nonunit, same_nonunit, size, strides
 from ...ir.kernel_graph import (
     Data,

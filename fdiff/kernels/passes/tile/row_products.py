@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
+from ....named_tuples import NamedTuple
 from ...ir.combiners import Combiner
 from ...ir.expression_names import names_in, renamed
 from ...ir.index_expressions import ONE, Dims, identity, nonunit, other_factors, times

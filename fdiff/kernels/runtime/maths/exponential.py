@@ -8,8 +8,8 @@ Functions, 3rd ed., 2016, section 11.2).
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple
 
+from ....named_tuples import NamedTuple
 from .constants import LOG_2
 from .value import (
     Pair,

@@ -8,8 +8,8 @@ docs/decisions/elementary-functions.md.
 from __future__ import annotations
 
 from math import inf, nan
-from typing import NamedTuple
 
+from ....named_tuples import NamedTuple
 from .constants import LOG_2
 from .exponential import exp, exp2
 from .value import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from math import inf, nan
-from typing import NamedTuple
 
+from ....named_tuples import NamedTuple
 from .exponential import exp2_sum
 from .logarithm import split_any
 from .value import (

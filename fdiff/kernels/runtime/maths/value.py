@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from llvmlite import ir
 
 from ....foreign_errors import wraps
+from ....named_tuples import NamedTuple
 from ...llvm.builder_choice import for_this_machine
 from ...llvm.machine import has, target
 

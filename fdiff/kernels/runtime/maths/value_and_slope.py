@@ -8,8 +8,8 @@ computed from the result of one call; the rest is inlined, and equal calls are m
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+from ....named_tuples import NamedTuple
 from .exponential import Twice, tanh
 from .slopes import sech_squared
 from .value import Formula, Value, copysign, fabs, fma, where

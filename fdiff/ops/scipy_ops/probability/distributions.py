@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import log, pi, sqrt
-from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 from fdiff.intact_scipy import stats as st
 
+from ....named_tuples import NamedTuple
 from ....trace import TracedArray, unsupported
 from ...shapes.shaping import traced
 

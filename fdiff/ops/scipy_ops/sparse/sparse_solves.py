@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
 
 import fdiff.intact_numpy as np
@@ -18,6 +18,7 @@ from fdiff.intact_scipy import sparse as sp
 from fdiff.intact_scipy import sparse_linalg as spl
 
 from ....foreign_errors import not_foreign
+from ....named_tuples import NamedTuple
 from ....primitive import ZERO
 from ....trace import apply
 from ...entrywise.families import add_up, opaque_op
