@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
@@ -12,12 +13,11 @@ from ..capture.written.repeated_writes import never_repeat
 from ..device_arrays import CPU
 from ..errors import RetraceWarning, warn
 from ..named_tuples import NamedTuple
-from ..ops.eager_scalar_operators import install
+from ..process.forking import late
 from ..process.observed_spans import TRANSFORM
 from ..process.progress import Stage
 from ..tape import Tape
 from ..trace import Recording, Trace, TracedArray, record
-from ..trace.eager.eager_trace import EagerTrace
 from ..trace.session import Session
 from ..transforms.pipeline import PREPARE, VALUE, derive
 from ..tree import Spec, flatten, unflatten
@@ -35,6 +35,11 @@ from .arguments import (
 )
 from .capture_session import CaptureSession, RunAgainError, own_result, watched
 from .variant import Conditions, Traced, Variant
+
+if TYPE_CHECKING:
+    from ..trace.eager.eager_trace import EagerTrace
+
+eager_trace = late("eager_scalar_operators", "fdiff.ops", "eager_trace")
 
 
 class CallToTrace(NamedTuple):
@@ -74,10 +79,7 @@ def trace_once(request: CallToTrace) -> tuple[Variant, tuple[object, ...], Sessi
     positions = tuple(k for k, leaf in enumerate(leaves) if not is_static(leaf))
     inputs = [as_input(leaves[k], differentiate=k in wrt) for k in positions]
     run = _Run(request, positions)
-    trace: EagerTrace | None = None
-    if request.eager:
-        install()
-        trace = EagerTrace(call)
+    trace: EagerTrace | None = eager_trace(call) if request.eager else None
     try:
         recording = record(run, inputs, call, trace)
     except RunAgainError:

@@ -19,9 +19,9 @@ from ..device_arrays import CPU
 from ..foreign_errors import not_foreign
 from ..named_tuples import NamedTuple
 from ..process.float_flags import Doubts
+from ..process.forking import late
 from ..tape import Tape
 from ..trace import memory_layout
-from ..trace.eager.eager_trace import EagerTrace, to_ordinary_tape
 from ..tree import Spec, flatten
 from ..user_lines import Line
 from .plans import OperatorPlan, PlanStep
@@ -30,7 +30,9 @@ from .tiers.cuda_runner import runner_on
 if TYPE_CHECKING:
     from ..capture.merged_dependencies import MergedDependencies
     from ..capture.written.write_programs import After
+    from ..trace.eager.eager_trace import EagerTrace
 
+to_ordinary_tape = late("eager.eager_trace", "fdiff.trace", "to_ordinary_tape")
 NO_PLAN = OperatorPlan()  # before the operator has made one, and after an eager call
 
 

@@ -6,7 +6,7 @@ every program needs (SciPy's in `scipy_ops/` and `solvers/`, and of NumPy `linal
 later: see `lazy_tables.py`.
 """
 
-from . import array_attributes, eager_scalar_operators, lazy_tables, python_builtins, replacements
+from . import array_attributes, lazy_tables, python_builtins, replacements
 from .along_axes import (
     cumulative,
     data_dependent_shapes,
@@ -58,7 +58,6 @@ __all__ = [
     "data_dependent_shapes",
     "diagonals",
     "dynamic_slices",
-    "eager_scalar_operators",
     "elementwise",
     "gather_scatter",
     "higher_order_functions",

@@ -15,6 +15,7 @@ from ..arraytype import F4, F8, ArrayType
 from ..generated_text import defined
 from ..primitive import PRIMITIVES
 from ..trace.eager.eager_scalars import EagerScalar, Float32, Float64, PythonFloat, Truth
+from ..trace.eager.eager_trace import EagerTrace
 from ..trace.operation_cache import op_of
 from ..trace.trace_stack import stack
 from ..trace.traced_array import TracedArray
@@ -100,9 +101,14 @@ def operate(self, other):
 """
 
 
+def eager_trace(call: str) -> EagerTrace:
+    """A new eager trace; the first one gives the classes of scalars their operators."""
+    _install_all()
+    return EagerTrace(call)
+
+
 @lru_cache(maxsize=1)
-def install() -> None:
-    """Give the classes of scalars their operators, when the first eager trace begins."""
+def _install_all() -> None:
     for kind in (Float64, PythonFloat, Float32):
         _install(kind)
     EagerScalar.__array_ufunc__ = _array_ufunc

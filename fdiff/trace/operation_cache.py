@@ -15,6 +15,10 @@ from ..node import is_transient
 from ..primitive import Primitive
 from ..tape import CONSTANT, Constant, Node, Params, Types, infer
 
+# What handlers ask of the nodes that their operands come from: a part of a template's key, and
+# further nodes that the template may name (`eager/operation_templates.py`).
+LookBack = Callable[[Sequence[Node], Sequence[int]], tuple[object, tuple[int, ...]]]
+LOOKING_BACK: dict[object, LookBack] = {}  # by ufunc
 MOST = 1 << 13  # ops and templates remembered, of all functions
 SMALL = 64  # entries up to which a constant is part of what an op is
 

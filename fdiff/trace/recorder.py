@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, cast
 
 import fdiff.intact_numpy as np
 
@@ -87,6 +87,11 @@ class Handle:
         """The node that holds the entries now."""
         link = self.link
         return self.node if link is None else link.current(self)
+
+    def weakened(self) -> Self:
+        """The scalar as a Python float, which takes the dtype of its partner."""
+        self.weak = True
+        return self
 
     def example(self) -> np.ndarray:
         """An array with the strides NumPy would give this one, whose memory is never touched."""

@@ -23,7 +23,7 @@ from ...kernel_rule import Kind
 from ...primitive import UFUNCS, ZERO, Primitive
 from ...tape import Node
 from ...trace import TracedArray, apply, constant_value, current, implements
-from ...trace.eager.operation_templates import LOOKING_BACK
+from ...trace.operation_cache import LOOKING_BACK
 from ...trace.provenance import through_copy
 from .. import term_rules as terms
 from ..rewrites import arithmetic_rewrites as rewrites

@@ -10,7 +10,6 @@ from ...foreign_errors import not_foreign
 from ...hooks import hooks
 from ...primitive import UFUNCS
 from ...trace import TracedArray, current
-from ...trace.eager.eager_scalars import weakened
 from ...trace.handler_arguments import resolve
 from ...trace.masked_parts import MaskedPart
 from ...trace.trace_stack import asks, stack
@@ -91,7 +90,7 @@ def operator_of(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]
             eager = home.eager and stack.traces and home is stack.traces[-1]
             out = home.ufunc(ufunc, ordered) if eager else UFUNCS[ufunc](*ordered)
         if self.weak and out.type.floating and all(_is_python(x) for x in ordered):
-            return weakened(out)  # arithmetic of Python floats gives a Python float
+            return out.weakened()  # arithmetic of Python floats gives a Python float
         return out
 
     return operate

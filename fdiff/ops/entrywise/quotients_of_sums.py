@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 from ...primitive import Primitive
 from ...tape import Node
 from ...trace import TracedArray, apply
-from ...trace.eager.operation_templates import LOOKING_BACK
+from ...trace.operation_cache import LOOKING_BACK
 from .accurate_partials import slope_op
 from .sample_domains import positive, real
 

@@ -41,6 +41,9 @@ class EagerScalar(TracedArray):
     born = property(cast("Callable[[object], EagerRecorder]", attrgetter("home")))
     made = id = property(cast("Callable[[object], int]", attrgetter("node")))  # type: ignore[override] - a property, as there
 
+    def weakened(self) -> EagerScalar:
+        return of_class(PythonFloat, self.home, self.node)
+
     def __bool__(self) -> bool:
         home, traces = self.home, stack.traces
         if traces and traces[-1] is home:
@@ -140,11 +143,3 @@ def of_class(kind: type[EagerScalar], trace: EagerRecorder, node: int) -> EagerS
     scalar.home = trace
     scalar.node = node
     return scalar
-
-
-def weakened(x: TracedArray) -> TracedArray:
-    """Return the scalar as a Python float, which takes the dtype of its partner."""
-    if isinstance(x, EagerScalar):
-        return of_class(PythonFloat, x.home, x.node)
-    x.weak = True
-    return x

@@ -7,7 +7,7 @@ without the handler. What depends on values as well (a tainted trace) has no tem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -15,9 +15,8 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType
 from ...bounded_cache import keep
 from ...primitive import UFUNCS
-from ...tape import Node
 from ..array_links import CapturedLink
-from ..operation_cache import MOST, Op, op_of
+from ..operation_cache import LOOKING_BACK, MOST, Op, op_of
 from ..template import Places, Template, fragment
 from ..traced_array import TracedArray, handle, ufunc_handler
 from .eager_recorder import EagerRecorder
@@ -25,11 +24,6 @@ from .eager_scalars import class_of, of_class
 
 _CONSTANTS = frozenset((np.float64, np.float32, np.int64, np.bool_))
 _UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))  # their rules read no constants
-
-# What handlers ask of the nodes that their operands come from: a part of the template's key, and
-# further nodes that the template may name.
-LookBack = Callable[[Sequence[Node], Sequence[int]], tuple[object, tuple[int, ...]]]
-LOOKING_BACK: dict[np.ufunc, LookBack] = {}
 
 # Steps are ops with places; the result is what a handle is made of: its type, `scalar`, `weak`, and
 # its class if that is one of `eager_scalars.py`. None: what is entered depends on more than types.
