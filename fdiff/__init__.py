@@ -16,19 +16,7 @@ import importlib
 import typing
 
 from . import errors, functional
-from .functional import (
-    cache_clear,
-    cache_info,
-    grad,
-    jit,
-    jvp,
-    kinks,
-    make_tape,
-    source,
-    stop_gradient,
-    value_and_grad,
-    vjp,
-)
+from .functional import grad, kinks, value_and_grad
 
 if typing.TYPE_CHECKING:
     from . import autograd as autograd
@@ -48,6 +36,15 @@ if typing.TYPE_CHECKING:
     from .functional.operators.hessians import hessian, hvp, vhp
     from .functional.operators.jacobians import jacfwd, jacobian, jacrev
     from .functional.operators.linear_maps import linearize
+    from .functional.operators.products import jvp, vjp
+    from .functional.operators.jit_programs import (
+        cache_clear,
+        cache_info,
+        jit,
+        make_tape,
+        source,
+        stop_gradient,
+    )
     from .functional.operators.pytrees import ravel, register_pytree
     from .functional.operators.vectorized_map import vmap
     from .functional.rules.checkpoints import checkpoint

@@ -11,12 +11,12 @@ from ..hooks import hooks
 from ..process.forking import imported, late
 from .call.kink_policy import kinks
 from .operators.gradients import grad, value_and_grad
-from .operators.jit_programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
-from .operators.products import jvp, vjp
 
 if TYPE_CHECKING:
     from .operators.hessians import hessian, hvp, vhp
     from .operators.jacobians import jacfwd, jacobian, jacrev
+    from .operators.products import jvp, vjp
+    from .operators.jit_programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
     from .operators.vectorized_map import vmap
 
 __all__ = [
@@ -43,12 +43,20 @@ __all__ = [
 
 # Operators whose modules are imported when they are first asked for, and the modules.
 LATE_NAMES = {
+    "cache_clear": "operators.jit_programs",
+    "cache_info": "operators.jit_programs",
     "hessian": "operators.hessians",
     "hvp": "operators.hessians",
     "jacfwd": "operators.jacobians",
     "jacobian": "operators.jacobians",
     "jacrev": "operators.jacobians",
+    "jit": "operators.jit_programs",
+    "jvp": "operators.products",
+    "make_tape": "operators.jit_programs",
+    "source": "operators.jit_programs",
+    "stop_gradient": "operators.jit_programs",
     "vhp": "operators.hessians",
+    "vjp": "operators.products",
     "vmap": "operators.vectorized_map",
 }
 hooks.vmap = late("operators.vectorized_map", __name__, "vmap")
