@@ -10,7 +10,6 @@ next call checks only that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import is_
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, cast
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from .written.write_programs import BoundWrites, Effects
 
 
-@dataclass(slots=True, weakref_slot=True, eq=False)
 class Pins:
     """The places that a walk visited, with the objects found; `writes` repeats the writes of a run.
 
@@ -36,12 +34,19 @@ class Pins:
     the caller; `Dependencies` know them for as long as someone holds them.
     """
 
-    function: object
-    codes: Codes
-    items: ItemsFound
-    places: Places
-    arrays: list[np.ndarray]
-    writes: BoundWrites | None = None
+    __slots__ = ("__weakref__", "arrays", "codes", "function", "items", "places", "writes")
+
+    def __init__(
+        self,
+        function: object,
+        codes: Codes,
+        items: ItemsFound,
+        places: Places,
+        arrays: list[np.ndarray],
+        writes: BoundWrites | None = None,
+    ) -> None:
+        self.function, self.codes, self.items, self.places = function, codes, items, places
+        self.arrays, self.writes = arrays, writes
 
 
 _alive: WeakValues[int, Pins] = WeakValues()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from inspect import CO_VARARGS, Parameter, signature
+from inspect import CO_VARARGS, Parameter, signature, unwrap
 from itertools import takewhile
 from operator import is_not
 from typing import Any, cast
@@ -60,8 +60,8 @@ def stored(outs: tuple[object, ...], result: object, where: object, name: str) -
 @lru_cache(maxsize=1024)
 def _place_of_out(handler: Callable[..., object]) -> int | None:
     """The position of ``out`` among the arguments of a handler; None if it takes none."""
-    code = getattr(handler, "__code__", None)
-    if code is None or code.co_flags & CO_VARARGS or hasattr(handler, "__wrapped__"):
+    code = getattr(unwrap(handler), "__code__", None)
+    if code is None or code.co_flags & CO_VARARGS:
         names = tuple(signature(handler).parameters)
     else:  # the same, in a fiftieth of the time
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

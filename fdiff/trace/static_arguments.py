@@ -76,7 +76,8 @@ def static_arguments(handler: Callable[..., object]) -> frozenset[int | str]:
         return frozenset()
     positional, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     parameters = code.co_varnames[:named]
-    names = NAMES.difference(getattr(handler, "data", ()))
+    data = getattr(handler, "data", None)
+    names = NAMES if data is None else NAMES.difference(data)
     if code.co_flags & inspect.CO_VARKEYWORDS:
         static: set[int | str] = {*names}
     else:

@@ -32,11 +32,13 @@ from ..annotations import A, Array, P, Point, R, X
 from ..operators.point_conversion import floating
 from .device_calls import placed, tracing_for
 from .documentation import ComputedAttribute, call_form, document, signature
-from .pickled_code import SentCode, sending_pickler
+from .late_operators import late
 
 if TYPE_CHECKING:
     from ...dispatch.fast_paths.recorded_plans import Split
 
+sending_pickler = late("call.pickled_code", "sending_pickler")
+sent_code = late("call.pickled_code", "SentCode")
 _PARTS = frozenset(("data", "pattern", "coordinates"))  # of a sparse derivative
 _SPARSE = frozenset(("jacobian", "hessian"))  # operators that may give sparse arrays
 CALL_IT = "Call it as it is: it is interpreted, or evaluated."
@@ -151,7 +153,7 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
             return self.__qualname__
         if pickler is None:
             return Origin.again, (self.origin, self.__wrapped__)
-        return _arrived, (self.origin, self.__wrapped__, SentCode(pickler, self.__wrapped__))
+        return _arrived, (self.origin, self.__wrapped__, sent_code(pickler, self.__wrapped__))
 
     def __repr__(self) -> str:
         lines = list(dict.fromkeys(_tier_lines(self.program)))

@@ -26,11 +26,12 @@ from ...interpret import Interpreter
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import LateParams, Primitive, Sample, register
 from ...process.float_flags import noting
+from ...process.forking import late
 from ...tape import Tape
 from ...trace import Trace
-from ..tape_to_python import function_of
 
 T = TypeVar("T")
+function_of = late("tape_to_python", "fdiff.ops", "function_of")
 FEW = 32  # runs of a body before a function is made of it
 
 
