@@ -4,7 +4,7 @@ import numpy as np
 from second_order_numbers import exact, functions_of
 
 import fdiff
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 
 WAYS = ("unroll", "check")
 TOLERANCE = 1e-12  # of the largest intermediate number of a kind
@@ -13,7 +13,7 @@ TOLERANCE = 1e-12  # of the largest intermediate number of a kind
 def fresh(text, name, way, monkeypatch):
     """A function of a program, which is new to fdiff; calls are compared from the first one on."""
     monkeypatch.setenv("FDIFF_LOOPS", way)
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     fdiff.cache_clear()
     return functions_of(text, name)[name]
 

@@ -21,7 +21,7 @@ from second_order_numbers import exact
 import fdiff
 from fdiff.dispatch.choosing import loop_driver
 from fdiff.dispatch.program import Program
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 
 THRESHOLD = """
 def f(x):
@@ -428,7 +428,7 @@ def main():
         entered.append("node" if result is not None else [*own.refusals.values(), ""][0][:60])
         return result
 
-    with patch.object(loop_driver.Driver, "__call__", noted), patch.object(scouting, "SLEEP", 0):
+    with patch.object(loop_driver.Driver, "__call__", noted), patch.object(looping, "SLEEP", 0):
         for seed in range(first, first + count):
             entered.clear()
             try:

@@ -25,7 +25,8 @@ from second_order_numbers import StandIn, complex_step, exact, functions_of
 
 import fdiff
 from fdiff.interpret import evaluate
-from fdiff.trace.looping import call_log, scouting
+from fdiff.trace import looping
+from fdiff.trace.looping import call_log
 from fdiff.transforms.pipeline import HVP, derive
 
 
@@ -151,7 +152,7 @@ def failures(seed, ways, unrolled=False):
     changes = {"FDIFF_TIER": tier} if tier else {}
     with (
         patch.dict(os.environ, changes),
-        patch.object(scouting, "SLEEP", 0),
+        patch.object(looping, "SLEEP", 0),
         warnings.catch_warnings(action="ignore", category=fdiff.errors.RetraceWarning),
     ):
         for way in ("check", "unroll") if unrolled or seed % 8 == 0 else ("check",):

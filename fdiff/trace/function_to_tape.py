@@ -111,8 +111,8 @@ def _record(
         check, count = check_tape(trace), len(guards.expected)
         written = trace.builder.finish(trace.written) if trace.written else None
         loops = () if trace.calls is None else trace.calls.loops()
-        if (outermost := stack.traces[0].calls) is not None and len(stack.traces) > 1:
-            outermost.note(loops)
+        if loops and stack.traces[0] is not trace:
+            _looping().note(stack.traces[0], loops)
         _end_log(trace)
     scalars = tuple(
         out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray)

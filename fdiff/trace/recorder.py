@@ -123,6 +123,7 @@ class UserCalls(Protocol):
     def trace(self) -> object: ...
 
     def look(self) -> None: ...
+    def wake(self) -> None: ...
     def is_idle(self) -> bool: ...
     def call(self, fn: Function, args: Args, named: Named, /) -> object: ...
     def question(self, kind: NumberClass, handle: TracedArray, /) -> Any: ...
@@ -155,9 +156,10 @@ class Recorder:
         "an array of an enclosing function was written to while a function inside was traced.",
         "Write to a copy, and return it.",
     )
-    calls: UserCalls | None = None  # the calls of the user's code, where loops are looked for
+    calls: UserCalls | None = None  # the log of the user's calls, from the first look on
     listener: UserCalls | None = None  # the same, while each call asks it
-    milestone = NEVER  # the node at which `calls` looks whether to listen
+    first_look: Callable[[Recorder], None] | None = None  # before there is a log
+    milestone = NEVER  # the node at which it is looked for loops; none where loops are unrolled
     ported = False  # whether arrays have the methods of recorded arrays, of which it read some
 
     def __init__(self, call: str, *, lines: bool = True, builder: Builder | None = None) -> None:
@@ -193,6 +195,13 @@ class Recorder:
     def ufunc(self, ufunc: np.ufunc, operands: tuple[object, ...]) -> object:
         """``ufunc(*operands)``, in a trace whose nodes are computed as they are entered."""
         raise NotImplementedError
+
+    def look(self) -> None:
+        """Look whether the user's code is in a loop that may be worth logging."""
+        if self.calls is not None:
+            self.calls.look()
+        elif self.first_look is not None:
+            self.first_look(self)
 
     def close(self) -> None:
         """End the recording under way."""

@@ -368,8 +368,8 @@ def handle(
     weak: bool = False,  # noqa: FBT001,FBT002 - as above
 ) -> TracedArray:
     """A traced array of the trace that runs; half the time of `TracedArray`."""
-    if node_id >= trace.milestone and trace.calls is not None:
-        trace.calls.look()
+    if node_id >= trace.milestone:
+        trace.look()
     array = object.__new__(TracedArray)
     array.home = array.born = trace
     array.node = array.made = node_id

@@ -9,7 +9,7 @@ import pytest
 
 import fdiff
 from fdiff.dispatch import program
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 
 N = 80
 POINTS = [np.array([0.7, 0.3, 0.6]) * (1 + 0.6 * np.sin(np.arange(3) + 2 * k)) for k in range(4)]
@@ -315,7 +315,7 @@ def test_a_loop_that_chooses_does_what_python_does(f, monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", "check")
     if f is not small_integers:
         monkeypatch.setenv("FDIFF_TIER", "evaluate")
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     monkeypatch.setattr(program.Program, "trace", choosing)
     run = fdiff.jit(f)
     for x in POINTS:

@@ -12,7 +12,7 @@ import fdiff
 from fdiff.autograd import no_grad
 from fdiff.dispatch import program
 from fdiff.dispatch.choosing import loop_driver
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 
 N = 80
 W = np.sin(1.7 * np.arange(N) ** 1.3)
@@ -136,7 +136,7 @@ def counted(monkeypatch, **changes):
 
     monkeypatch.setenv("FDIFF_LOOPS", "check")
     monkeypatch.setenv("FDIFF_TIER", "evaluate")
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     monkeypatch.setattr(program.Program, "trace", counting)
     monkeypatch.setattr(loop_driver.Driver, "__init__", noted)
     fdiff.cache_clear()
@@ -343,6 +343,6 @@ def test_a_source_that_says_something_else_is_not_read(monkeypatch):
 
 @pytest.mark.parametrize("seed", [*range(9), 10, 11, 13, 14])  # NumPy does not run 9 and 12
 def test_random_programs(seed, monkeypatch):
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     text = random_choosing_loops.program(random.Random(seed))
     assert random_choosing_loops.failure(text, seed, TOLERANCE) == ""

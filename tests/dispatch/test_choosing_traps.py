@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 
 N = 80
 W = np.sin(1.7 * np.arange(N) ** 1.3)
@@ -218,7 +218,7 @@ PROGRAMS = [f for f in list(globals().values()) if getattr(f, "__module__", "") 
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_a_call_whose_branches_differ_is_right(f, monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "evaluate")
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     both = fdiff.value_and_grad(f)
     for x in POINTS:
         monkeypatch.setenv("FDIFF_LOOPS", "check")

@@ -8,7 +8,7 @@ import threading
 import time
 from contextlib import contextmanager
 
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 
 # `make test-faults` runs a part of the long tests, another one each day; FDIFF_FAULT_SHARD=2/4 says
 # which of how many. FDIFF_FAULT_TESTS=all runs all. Each round of days has places of its own.
@@ -92,9 +92,9 @@ def run_in_threads(work, count):
 @contextmanager
 def loops_of_any_length():
     """Plain loops are traced once however short they are, from their first call on."""
-    before = os.environ.get("FDIFF_LOOPS", ""), scouting.SLEEP
-    os.environ["FDIFF_LOOPS"], scouting.SLEEP = "check", 0
+    before = os.environ.get("FDIFF_LOOPS", ""), looping.SLEEP
+    os.environ["FDIFF_LOOPS"], looping.SLEEP = "check", 0
     try:
         yield
     finally:
-        os.environ["FDIFF_LOOPS"], scouting.SLEEP = before
+        os.environ["FDIFF_LOOPS"], looping.SLEEP = before

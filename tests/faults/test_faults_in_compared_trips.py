@@ -14,7 +14,8 @@ import pytest
 from faults_support import LONG, SHARD, SHARDS, in_shard, of_shard, run_in_threads
 
 import fdiff
-from fdiff.trace.looping import call_log, scouting
+from fdiff.trace import looping
+from fdiff.trace.looping import call_log
 from fdiff.trace.looping.checked_trips import Frame
 from fdiff.trace.trace_stack import tracing
 
@@ -64,7 +65,7 @@ PROGRAMS = {f.__name__: f for f in (rolled, cut_short, asking, nested)}
 def compared(monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", "check")
     monkeypatch.setenv("FDIFF_TIER", "interpret")
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
 
 
 def fresh(f):

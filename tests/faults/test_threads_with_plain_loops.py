@@ -13,7 +13,7 @@ from faults_support import LONG, SHARD, of_shard
 from random_loops import point
 
 import fdiff
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 
 CALLS = of_shard(50_000) if LONG else 300  # of each thread
 AGAIN = CALLS // 6  # calls after which a thread forgets all traces
@@ -45,7 +45,7 @@ def branches(x):
 
 def test_two_threads(monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", "check")
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     operators = [fdiff.value_and_grad(f) for f in (in_place, boundary_first, branches)]
     points = [point(random.Random(seed)) for seed in range(3)]
     expected = [[operator(x) for x in points] for operator in operators]

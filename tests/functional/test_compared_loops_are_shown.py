@@ -13,7 +13,7 @@ import pytest
 import fdiff
 from fdiff import user_lines
 from fdiff.process import progress
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 from fdiff.trace.looping.checked_trips import Frame
 
 
@@ -77,7 +77,7 @@ def test_tapes_show_bodies_indented(monkeypatch):
         r"^          %\d+: f8\[\] += sin\(%\d+\)  +# test_compared", text, re.MULTILINE
     )
     monkeypatch.setenv("FDIFF_LOOPS", "check")
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     text = str(fdiff.make_tape(asking, 0.7))
     assert re.search(r"^        branches\[0\]: tape\n {10}%0: ", text, re.MULTILINE)
     assert re.search(r"^        branches\[1\]: tape\n {10}%0: ", text, re.MULTILINE)

@@ -5,13 +5,13 @@ import pytest
 
 import fdiff
 from fdiff.errors import AnomalyError
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 
 
 @pytest.fixture(autouse=True)
 def _short_loops(monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", "check")
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     fdiff.cache_clear()
 
 

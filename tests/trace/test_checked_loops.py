@@ -10,7 +10,7 @@ import fdiff
 from fdiff.arraytype import ArrayType
 from fdiff.errors import LeakError, TraceError
 from fdiff.trace import looping
-from fdiff.trace.looping import call_log, logged_calls, scouting
+from fdiff.trace.looping import beginning, call_log, logged_calls
 from fdiff.trace.looping.call_gates import gated_method
 from fdiff.trace.looping.checked_trips import Frame
 from fdiff.trace.ordinary_trace import Trace
@@ -249,7 +249,7 @@ PROGRAMS = [
 
 def derivatives(f, way, monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", way)
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     fdiff.cache_clear()
     return *fdiff.value_and_grad(f)(POINT), fdiff.hessian(f)(POINT)
 
@@ -271,7 +271,7 @@ def test_loops_are_one_node(f, monkeypatch):
 
 
 def test_short_loops_are_unrolled_after_all(monkeypatch):
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     monkeypatch.delenv("FDIFF_LOOPS", raising=False)
     for f in PROGRAMS:
         fdiff.cache_clear()
@@ -281,19 +281,19 @@ def test_short_loops_are_unrolled_after_all(monkeypatch):
 @pytest.mark.parametrize("counts", [[7, 8], [3, 3], [0, 1], [3, 5]])
 def test_no_loop_is_rolled_where_references_cannot_be_counted(counts, monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", "check")
-    measured = looping.references_to_new()
+    measured = beginning.references_to_new()
     assert 0 < measured <= looping.OWNERS
     counted = iter(counts)
     monkeypatch.setattr(looping, "references", lambda call: [next(counted)])
-    looping.references_to_new.cache_clear()
+    beginning.references_to_new.cache_clear()
     fdiff.cache_clear()
     try:
-        assert looping.references_to_new() == 0
+        assert beginning.references_to_new() == 0
         assert not [*fdiff.make_tape(in_place, POINT).bodies()]
     finally:
         monkeypatch.undo()
-        looping.references_to_new.cache_clear()
-    assert looping.references_to_new() == measured
+        beginning.references_to_new.cache_clear()
+    assert beginning.references_to_new() == measured
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_signals_that_are_caught_in_loops_are_errors(place, name, number, monkey
             return np.sum(s * t)
 
     monkeypatch.setenv("FDIFF_LOOPS", "check")
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     monkeypatch.setattr(place, name, interrupted)
     fdiff.cache_clear()
     with pytest.raises(TraceError, match="came while the iterations of a loop were compared"):
@@ -343,7 +343,7 @@ def test_results_that_are_held_elsewhere_are_not_replaced():
         return kept[-1]
 
     with Trace("loop", lines=False) as trace:
-        trace.calls = call_log.CallLog(trace, 0, looping.references_to_new())
+        trace.calls = call_log.CallLog(trace, 0, beginning.references_to_new())
         trace.calls.wake()
         x = trace.input(ArrayType((), np.dtype(float)))
         gated_method(held)(x)

@@ -9,7 +9,7 @@ import pytest
 
 import fdiff
 from fdiff.dispatch.program import Program
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 
 NAMES = """
     acos asin asinh atan atanh cbrt cos cosh degrees exp exp2 expm1 fabs log log10 log1p log2
@@ -89,7 +89,7 @@ def test_classes_are_those_of_plain_code(group, way, monkeypatch):
     loops, options = WAYS[way]
     monkeypatch.setenv("FDIFF_LOOPS", loops)
     monkeypatch.setenv("FDIFF_TIER", "interpret")
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     trace, expressions = Program.trace, GROUPS[group]
     if not hasattr(math, "exp2"):
         expressions = [text for text in expressions if "exp2" not in text]

@@ -15,7 +15,7 @@ import fdiff
 from fdiff.dispatch.program import Program
 from fdiff.functional.call import slow_code
 from fdiff.tape import Builder, Tape
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 from fdiff.trace.recorder import Handle, Recorder
 
 N = 4
@@ -294,7 +294,7 @@ def test_an_eager_call_leaves_no_garbage(derive):
 def test_a_trace_that_is_kept_leaves_no_garbage(loops, monkeypatch):
     """No trace, tape or value; other threads, which compile, may leave small cycles meanwhile."""
     monkeypatch.setenv("FDIFF_LOOPS", loops)
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     gc.collect()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 
 POINT = np.array([0.7, 0.3, 0.2])
 TRIPS = 60
@@ -240,7 +240,7 @@ OTHERS = [POINT * 1.1 + 0.01, POINT * 0.6, np.array([0.9, 0.1, 0.4]), POINT]
 
 def traced(f, way, monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", way)
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     fdiff.cache_clear()
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import fdiff
 from fdiff.errors import TraceError
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 
 A = np.array([0.9, 1.1, 0.7])
 STEPS = 16
@@ -74,7 +74,7 @@ PROGRAMS = {
 
 def results(f, way, monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", way)
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     fdiff.cache_clear()
     return [fdiff.jit(f)(A), fdiff.grad(f)(A), fdiff.jacfwd(f)(A), fdiff.hessian(f)(A)]
 
@@ -102,7 +102,7 @@ def bodies(tape):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_they_become_nodes(name, monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", "check")
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     fdiff.cache_clear()
     tape = fdiff.make_tape(PROGRAMS[name], A)
     assert bodies(tape) > 0
@@ -111,7 +111,7 @@ def test_they_become_nodes(name, monkeypatch):
 
 def test_explain_names_loops_of_a_function_inside(monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", "check")
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     told = fdiff.explain(lambda x: np.sum(fdiff.grad(swing)(x) ** 2), A)
     assert any("for _ in range(steps)" in line and "one node" in what for line, what in told.loops)
 

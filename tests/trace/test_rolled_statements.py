@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 
 POINT = np.array([0.6371, 0.4853, 0.7139])
 
@@ -69,7 +69,7 @@ def powers(x):
     "f", [backwards, in_reverse, from_the_end, copies, masks, masks_of_values, powers]
 )
 def test_statements(f, monkeypatch):
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     results = {}
     for way in ("unroll", "check"):
         monkeypatch.setenv("FDIFF_LOOPS", way)

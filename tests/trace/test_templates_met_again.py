@@ -8,7 +8,7 @@ from faults_support import LONG
 
 import fdiff
 from fdiff.interpret import evaluate
-from fdiff.trace.looping import scouting
+from fdiff.trace import looping
 from fdiff.transforms.pipeline import HVP, derive
 
 POINT = np.array([0.7131, 0.3217, 0.5079])
@@ -88,7 +88,7 @@ def derivatives(f, way, monkeypatch):
 
 @pytest.mark.parametrize("block", range(60 if LONG else 2))
 def test_arguments_of_other_kinds(block, monkeypatch):
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     for seed in range(10 * block, 10 * block + 10):
         f, told = program(random.Random(seed))
         plain = f(POINT)
@@ -112,6 +112,6 @@ def test_no_argument_stands_for_one_that_is_not_there_yet(monkeypatch):
             total = total + np.sum(s)
         return total
 
-    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(looping, "SLEEP", 0)
     for way in ("check", "unroll"):
         np.testing.assert_allclose(derivatives(f, way, monkeypatch)[0], f(POINT), rtol=1e-13)

@@ -7,7 +7,7 @@ from ...foreign_errors import environment_value
 from ...ops.entrywise.kink_marks import kink_search
 from ...trace import Trace
 from ...trace.looping.call_log import CallLog
-from ...trace.looping.periods import loop_behind
+from ...trace.looping.code_loops import loop_behind
 from ...trace.recorder import Loops
 from ...trace.trace_stack import stack
 from ...user_lines import numbered, user_line

@@ -32,7 +32,7 @@ from ..annotations import A, Array, P, Point, R, X
 from ..operators.point_conversion import floating
 from .device_calls import placed, tracing_for
 from .documentation import ComputedAttribute, call_form, document, signature
-from .late_operators import late
+from .late_functions import late
 
 if TYPE_CHECKING:
     from ...dispatch.fast_paths.recorded_plans import Split

@@ -14,70 +14,48 @@ Compilers roll up straight code: R. C. O. Rocha et al., Loop Rolling, CGO 2022.
 
 from __future__ import annotations
 
-from functools import cache
+import sys
 
-import fdiff.intact_numpy as np
-
-from ...arraytype import ArrayType
-from ...foreign_errors import environment_value
+from ...process.forking import late
 from ..ordinary_trace import Trace
-from ..traced_array import TracedArray
-from .call_gates import gated_method, install
-from .call_log import CallLog
-from .logged_calls import LoggedCall, content, references
+from ..recorder import NEVER, Loops, Recorder
+from ..trace_stack import stack
+from .call_gates import install
+from .code_loops import NAP, loops_under_way, straight_rest
 
-__all__ = ["begin"]
-
-
-FEWEST = 600  # calls of a loop that is worth a node
-OWNERS = 3  # of a handle that a call has just made: its result, the log, who counts them
+SLEEP = 16  # nodes of a trace before the first look: a look costs as much as two nodes
+start_log = late("beginning", __package__, "start_log")  # which code without loops does not need
 
 
 def begin(trace: Trace) -> None:
-    """Log the calls of the user's code in a trace that begins.
-
-    With ``FDIFF_LOOPS=check`` short loops become nodes as well.
-    """
-    if trace.lines and not trace.eager:
-        install()
-        fresh = references_to_new()
-        if fresh:
-            fewest = 0 if environment_value("FDIFF_LOOPS") == "check" else FEWEST
-            trace.calls = CallLog(trace, fewest, fresh)
-
-
-class _Counts(CallLog):
-    """Counts the references to what calls have made, and logs no call."""
-
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace, 0, 0)
-        self.wake()
-        self.counts: list[int] = []
-
-    def is_fresh(self, call: LoggedCall) -> bool:
-        self.counts += references(call)
-        return False
+    """Look for loops in the run of the user's code that begins, from node `SLEEP` on."""
+    if not trace.lines or trace.eager:
+        return
+    install()
+    trace.first_look = first_look
+    trace.milestone = len(trace.builder.nodes) + SLEEP
+    if not SLEEP:
+        start_log(trace)
+        if trace.calls is not None:
+            trace.calls.wake()
 
 
-@cache
-def references_to_new() -> int:
-    """How many references there are to a handle that a call has just made, while it is logged.
+def first_look(trace: Recorder) -> None:
+    """Begin the log of a trace if the user's code is in a loop; if not, look again later."""
+    nodes, traces = len(trace.builder.nodes), stack.traces
+    if not traces or traces[-1] is not trace:
+        trace.milestone = nodes + NAP
+    elif loops_under_way(sys._getframe(1)):
+        start_log(trace)
+        if trace.calls is not None:
+            trace.calls.look()
+    else:
+        trace.milestone = nodes + straight_rest(nodes)
 
-    It depends on the interpreter, so it is measured, by calls through a gate. 0, with which no loop
-    is rolled, where a handle that is held elsewhere has not one reference more; or where there are
-    too many, since a debugger looks at the frames.
-    """
-    kept: list[TracedArray] = []
 
-    def held(x: TracedArray) -> TracedArray:
-        kept.append(content(x))
-        return kept[-1]
-
-    with Trace("loop", lines=False) as trace:
-        trace.calls = log = _Counts(trace)
-        x = trace.input(ArrayType((), np.dtype(float)))
-        gated_method(content)(x)
-        gated_method(held)(x)
-        trace.calls = trace.listener = None  # the log and the trace hold each other
-    fresh, more = log.counts
-    return fresh if 0 < fresh <= OWNERS and more == fresh + 1 else 0
+def note(trace: Recorder, loops: Loops) -> None:
+    """Note the loops of a trace inside `trace`, if loops are looked for there."""
+    if trace.calls is None and trace.milestone < NEVER:
+        start_log(trace)
+    if trace.calls is not None:
+        trace.calls.note(loops)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import dis
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from ...arraytype import ArrayType
-from ...bounded_cache import keep
 from ...named_tuples import NamedTuple
 from ...user_lines import Line, is_internal
 from ..array_links import root_of
 from ..masked_parts import MaskedPart
 from ..traced_array import TracedArray
+from .code_loops import loops_around
 from .logged_calls import LoggedCall, may_vary, same
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ PERIODS = 2  # equal to the one before, before checking begins
 EARLIER = 2  # periods before these two, whose values may tell that one varies
 INDEPENDENT = 5  # times as many calls has a loop that is a node where no trip waits for another
 INNER = 12  # trips from which a loop inside another is rolled by itself
-_MOST = 1 << 10  # codes whose loops are remembered
 
 INVARIANT, MADE, ROW = 0, 1, 2
 Slots = Sequence[int] | Mapping[int, int]  # by number of an out: the slot for what a call makes
@@ -188,34 +186,6 @@ def user_place() -> tuple[tuple[CodeType, int], ...]:
             break
         frame = frame.f_back
     return tuple(place)
-
-
-_loops: dict[int, tuple[CodeType, list[tuple[int, int]]]] = {}
-
-
-def loops_around(code: CodeType, at: int) -> list[int]:
-    """Where the loops of the code begin that stand around an instruction."""
-    return [start for start, end in _loops_of(code) if start <= at <= end]
-
-
-def loop_behind(line: Line) -> Line:
-    """Where the first loop begins behind an instruction; its own place if there is none."""
-    code, at = line
-    if isinstance(code, str):
-        return line
-    return code, min([start for start, _ in _loops_of(code) if start > at], default=at)
-
-
-def _loops_of(code: CodeType) -> list[tuple[int, int]]:
-    """Where the loops of the code begin and end."""
-    entry = _loops.get(id(code))
-    if entry is None or entry[0] is not code:
-        ends: dict[int, int] = {}
-        for i in dis.get_instructions(code):
-            if "JUMP" in i.opname and isinstance(i.argval, int) and i.argval < i.offset:
-                ends[i.argval] = max(ends.get(i.argval, 0), i.offset)
-        entry = keep(_loops, id(code), (code, [*ends.items()]), _MOST)
-    return entry[1]
 
 
 def is_nested(calls: Iterable[LoggedCall]) -> bool:

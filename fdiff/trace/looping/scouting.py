@@ -15,18 +15,16 @@ from ...user_lines import Line, is_internal
 from ..recorder import NEVER, Recorder
 from ..trace_stack import stack
 from .call_gates import gate_codes, gated
+from .code_loops import NAP, Loop, loops_around
 from .logged_calls import LoggedCall
 from .loop_template import LoopTemplate, UnrolledError
-from .periods import INDEPENDENT, INNER, PERIODS, loop_of, loops_around
+from .periods import INDEPENDENT, INNER, PERIODS, loop_of
 from .trip_counts import (
     LONG,
-    NAP,
     NESTED,
     SHARE,
-    SLEEP,
     UNROLLED,
     VAIN,
-    Loop,
     Prospects,
     trips_of,
 )
@@ -73,11 +71,6 @@ class Scout:
         self.doors: dict[int, int] = {}  # how often each was in vain
         self.prospects = Prospects(fewest)
         self._end()
-        if SLEEP:
-            self._sleep(SLEEP)
-        else:
-            self.awake = True
-            self._listen()
 
     def _end(self) -> None:
         self.at = -1  # the instruction that is watched

@@ -16,15 +16,12 @@ from typing import TypeVar
 from ...bounded_cache import keep
 from ...process.loop_progress import CodePlace, trip_of_head, trips_done_by_head, trips_of_head
 from ...source_lines import source_line
-from ...user_lines import is_internal, numbered
+from ...user_lines import numbered
+from .code_loops import FARTHEST, WATCHED, Loop, loops_under_way
 from .logged_calls import LoggedCall
-from .periods import INNER, loop_of, loops_around
+from .periods import INNER, loop_of
 
-SLEEP = 16  # nodes of a trace before the first look: a look costs as much as two nodes
-WATCHED = 48  # nodes from which loops are watched that may be worth logging
-SOON = 32  # nodes to the next look where one promises something, ...
-FARTHEST = 192  # ... and to any other
-NAP = 16  # nodes or calls after which it is looked again at what may be a loop
+SOON = 32  # nodes to the next look where a loop promises something
 UNROLLED = 7  # iterations at the beginning of a loop that are traced as they are
 SHARE = 4  # part of the calls of a loop worth a node that are seen where its length is not known
 LONG = 20  # trips of a loop that is known to be long
@@ -36,7 +33,6 @@ _LINES = 8  # of a head
 # Code that asks for its own variables, which looking at them would enter anew.
 _LOOKS = frozenset(("locals", "vars", "eval", "exec", "dir"))
 T = TypeVar("T")
-Loop = tuple[CodeType, int]
 _heads: dict[tuple[int, int], tuple[CodeType, ast.For | None]] = {}
 
 
@@ -118,7 +114,7 @@ class Prospects:
     def _rest(self, nodes: int, vain: dict[Loop, int]) -> int:
         before, self.seen = self.seen, {}
         soon, times = False, 1  # how often the loop inside comes again, at least
-        loops = _loops_under_way(sys._getframe(3))
+        loops = loops_under_way(sys._getframe(3))
         for frame, loop in loops:
             if not self.fewest:
                 return 0
@@ -152,15 +148,3 @@ class Prospects:
                 return 0
             soon, times = soon or enough, 1
         return SOON if soon else min(3 * nodes, FARTHEST)
-
-
-def _loops_under_way(frame: FrameType | None) -> list[tuple[FrameType, Loop]]:
-    """The loops of the user's frames, the outermost first."""
-    while frame is not None and is_internal(frame.f_code.co_filename):
-        frame = frame.f_back
-    loops: list[tuple[FrameType, Loop]] = []
-    while frame is not None and not is_internal((code := frame.f_code).co_filename):
-        starts = loops_around(code, frame.f_lasti)
-        loops += [(frame, (code, start)) for start in sorted(starts, reverse=True)]
-        frame = frame.f_back
-    return loops[::-1]
