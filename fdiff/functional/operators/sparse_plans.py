@@ -21,9 +21,9 @@ from ...tape import Tape, prune
 from ...trace import TracedArray
 from ...transforms.derivative_tapes import assembled
 from ...transforms.pipeline import GRADIENT, derive
-from ...transforms.terms.declared_patterns import with_declared_calls
 from ...transforms.terms.entry_places import entry_places
 from ...transforms.terms.sparse_tapes import Asked, SparseBlock
+from ...transforms.terms.structures import with_declared_calls
 from ...tree import unflatten
 from .block_results import block_type
 from .structured_steps import StructuredSteps

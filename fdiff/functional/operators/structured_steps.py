@@ -23,14 +23,15 @@ from ...tape import Tape
 from ...trace import Trace, TracedArray, constant_value, derived_lines, guarded_value, splice
 from ...trace.traced_array import Array
 from ...transforms.derivative_tapes import all_finite
+from ...transforms.late_steps import late_step
 from ...transforms.pipeline import has_loops
-from ...transforms.terms.declared_patterns import with_declared_calls
 from ...transforms.terms.dense_tapes import dense_tape
-from ...transforms.terms.entry_places import masked, zero_masks
 from ...transforms.terms.frozen_values import Known
 from ...transforms.terms.sparse_tapes import sparse_tape
-from ...transforms.terms.structures import Asked, SparseTape
+from ...transforms.terms.structures import Asked, SparseTape, with_declared_calls
 
+masked = late_step("terms.entry_places", "masked")
+zero_masks = late_step("terms.entry_places", "zero_masks")
 COMPARED = 1 << 18  # bytes of index arrays up to which a kernel compares them
 Masks = list[np.ndarray | None]  # of each block which entries there are; None for all of them
 STRUCTURES = 8  # kept for one tape, the least recently used dropped first

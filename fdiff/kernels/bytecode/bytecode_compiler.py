@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import fdiff.intact_numpy as np
 
+from ...arraytype import distinct
 from ...foreign_errors import not_foreign
 from ...kernel_rule import COMPLEX, Kind
 from ...named_tuples import NamedTuple
@@ -115,7 +116,7 @@ def _finished(
     """Opcodes are numbered anew among the opcodes of the families that the tape needs."""
     opcodes, tape = assembler.opcodes, assembler.tape
     code = np.array(assembler.code, np.int32).reshape(-1, 8)
-    needed = frozenset((ALWAYS, *(opcodes.families[k] for k in np.unique(code[:, 0]))))
+    needed = frozenset((ALWAYS, *(opcodes.families[k] for k in distinct(code[:, 0]))))
     families = min((f for f in compiled if needed <= f), key=len, default=needed | wanted)
     chosen = opcodes.of(families)
     numbers = np.zeros(len(opcodes.lines), np.int32)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import INT, ArrayType, Shape, broadcast
+from ...arraytype import INT, ArrayType, Shape, broadcast, distinct
 from ...facets import EagerRule, LayoutRule, Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import PRIMITIVES, Primitive, Sample, register
@@ -142,7 +142,7 @@ def _last_store_mask(x: TracedArray, indices: Args) -> TracedArray | None:
         flat = np.ravel_multi_index(
             [np.where(k < 0, k + n, k) for k, n in zip(constants, shape, strict=True)], shape
         )
-        if np.unique(flat).size == flat.size:
+        if distinct(flat).size == flat.size:
             return None
     count = indices[0].size
     rank = np.reshape(apply(iota, size=count), indices[0].shape)

@@ -13,7 +13,7 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import INT, ArrayType, real_dtype
+from ...arraytype import INT, ArrayType, distinct, real_dtype
 from ...ops.shapes.gather_scatter import iota
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, splice
@@ -34,7 +34,7 @@ def diagonal_colours(tape: Tape, k: int) -> np.ndarray:
         return np.arange(size)
     order = np.argsort(upper, kind="stable")
     bounds = np.searchsorted(upper[order], np.arange(size + 1))
-    for j in np.unique(upper):
+    for j in distinct(upper):
         before = colour[lower[order[bounds[j] : bounds[j + 1]]]]
         free = np.ones(len(before) + 1, bool)
         free[before[before < len(free)]] = False

@@ -19,9 +19,9 @@ from ...tape import Tape
 from ...trace import Array, Trace, splice
 from ..pipeline import derive
 from ..simplify import SimplifyingTrace
-from .declared_patterns import with_declared_calls
 from .frozen_values import FrozenValues, Known
 from .sparse_tapes import FORWARD
+from .structures import with_declared_calls
 from .term_sweep import LinearSweep, OpaqueError, TooManyError
 
 MOST = 1 << 22  # entries that are listed of a node, if these are more than

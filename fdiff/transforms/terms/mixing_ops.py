@@ -13,17 +13,21 @@ from typing import Protocol
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import ArrayType
+from ...arraytype import ArrayType, distinct
 from ...ops.shapes.gather_scatter import scatter_set
 from ...ops.terms import SEED, Entries, LinearTerm, TermSweep, whole
 from ...tape import Node
 from ...trace import Array, TracedArray, apply
 from ...user_lines import Line
 from ..batch import widened
+from ..custom_calls import CALL
+from ..late_steps import late_step
 from ..simplify import SimplifyingTrace
 from ..sparsity.column_colouring import colours
 from .cuts import Cuts
-from .declared_patterns import declared_pattern
+
+# Only calls have patterns of their own.
+declared_pattern = late_step("terms.declared_patterns", "declared_pattern")
 
 
 class MixingSweep(TermSweep, Protocol):
@@ -58,7 +62,8 @@ def mixed(sweep: MixingSweep, node: Node) -> list[list[LinearTerm]]:
 def _of_operand(sweep: MixingSweep, node: Node, q: int) -> list[list[LinearTerm]]:
     """The terms of each output, as far as operand `q` moves them."""
     type_ = sweep.type(node.args[q])
-    if (declared := declared_pattern(node, q)) is not None:
+    declared = declared_pattern(node, q) if node.primitive is CALL else None
+    if declared is not None:
         return [_coloured(sweep, node, q, *declared.nonzero())]
     pairs = _independent(sweep, node, q) if len(node.types) == 1 else []
     mixing = [k for k in range(type_.ndim) if k not in [along for _, along in pairs]]
@@ -66,7 +71,7 @@ def _of_operand(sweep: MixingSweep, node: Node, q: int) -> list[list[LinearTerm]
     (source, *_) = sweep.source_of(node.args[q])
     if type_.dtype.kind != "c" and not any(type_.shape[along] > 1 for _, along in pairs):
         places, values = sweep.cuts.listed(source.source)
-        reached = np.unique(places.cols).astype(np.int64)
+        reached = distinct(places.cols).astype(np.int64)
         if len(reached) < count:
             at = np.searchsorted(reached, places.cols) * type_.size + places.rows
             values = np.ones(len(at), type_.dtype) if values is None else values

@@ -6,8 +6,16 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...named_tuples import NamedTuple
+from ...ops.control.loop import LOOP
+from ...ops.control.while_loop import WHILE
 from ...tape import Tape
 from ...user_lines import Line, show_line
+from ..custom_calls import CALL
+from ..late_steps import step_where
+
+with_declared_calls = step_where(
+    (CALL, LOOP, WHILE), "terms.declared_patterns", "with_declared_calls"
+)
 
 
 class Asked(NamedTuple):

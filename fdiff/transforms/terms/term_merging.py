@@ -8,7 +8,7 @@ from math import prod
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import broadcast
+from ...arraytype import broadcast, distinct
 from ...named_tuples import NamedTuple
 from ...ops.shapes.view_ops import unslice
 from ...ops.terms import LinearTerm, Rows, ones_like
@@ -65,7 +65,7 @@ class Merging:
         for k, t in enumerate(terms):
             count = len(t.rows)
             fixed = prod(t.cols.shape[:count]) == 1 and t.cols.shape[count:] == t.extra
-            each_once = fixed and len(np.unique(t.cols)) == t.cols.size
+            each_once = fixed and len(distinct(t.cols)) == t.cols.size
             groups.setdefault((t.source, t.rows) if each_once else k, []).append(t)
         return [g[0] if len(g) == 1 else self._concatenated_columns(g) for g in groups.values()]
 
@@ -73,7 +73,7 @@ class Merging:
         """One term with the columns of several, in order; entries of equal columns are added."""
         count = len(terms[0].rows)
         columns = [t.cols.reshape(-1) for t in terms]
-        union = np.unique(np.concatenate(columns))
+        union = distinct(np.concatenate(columns))
         place = np.full((len(terms), len(union)), -1)
         for own, at in zip(place, columns, strict=True):
             own[np.searchsorted(union, at)] = np.arange(len(at))
