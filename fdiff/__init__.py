@@ -141,7 +141,7 @@ def __getattr__(name: str) -> object:
             return importlib.import_module(f"{__name__}.{name}")
     if name not in _LATE_NAMES:
         with forking.no_fork:
-            name_suggestions = importlib.import_module(f"{__name__}.name_suggestions")
+            name_suggestions = importlib.import_module(f"{__name__}.functional.name_suggestions")
         raise name_suggestions.missing(name)
     with forking.no_fork:
         value = getattr(importlib.import_module(f"{__name__}.{_LATE_NAMES[name]}"), name)

@@ -13,8 +13,9 @@ from .functional.derivative_checks.checked_functions import FunctionUnderCheck
 from .functional.rules.custom_derivatives import CustomFunction
 from .ops.scipy_entry_points import EntryPoint
 from .tape import Tape
-from .trace.recorder import Recorder, UserCalls
+from .trace.recorder import Recorder
 from .trace.traced_array import TracedArray
+from .trace.user_calls import UserCalls
 
 Function: TypeAlias = Callable[..., Any]
 Args: TypeAlias = tuple[object, ...]

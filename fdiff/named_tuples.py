@@ -20,11 +20,11 @@ else:
         def __new__(cls, name: str, _bases: tuple[type, ...], names: dict[str, object]) -> type:
             fields = names["__annotations__"]
             defaults = [names[field] for field in fields if field in names]
-            made = namedtuple(name, fields, defaults=defaults, module=names["__module__"])  # noqa: PYI024 - see above
-            made.__annotations__ = fields
+            plain = namedtuple(name, fields, defaults=defaults, module=names["__module__"])  # noqa: PYI024 - see above
+            plain.__annotations__ = fields
             for key, value in names.items():
                 if key not in fields and key not in _KEPT:
-                    setattr(made, key, value)
-            return made
+                    setattr(plain, key, value)
+            return plain
 
     NamedTuple = type.__new__(_Maker, "NamedTuple", (), {})

@@ -41,24 +41,15 @@ __all__ = [
 ]
 
 
-# Operators whose modules are imported when they are first asked for, and the modules.
-LATE_NAMES = {
-    "cache_clear": "operators.jit_programs",
-    "cache_info": "operators.jit_programs",
-    "hessian": "operators.hessians",
-    "hvp": "operators.hessians",
-    "jacfwd": "operators.jacobians",
-    "jacobian": "operators.jacobians",
-    "jacrev": "operators.jacobians",
-    "jit": "operators.jit_programs",
-    "jvp": "operators.products",
-    "make_tape": "operators.jit_programs",
-    "source": "operators.jit_programs",
-    "stop_gradient": "operators.jit_programs",
-    "vhp": "operators.hessians",
-    "vjp": "operators.products",
-    "vmap": "operators.vectorized_map",
+# Modules that are imported when one of their operators is first asked for, and these.
+_LATE = {
+    "operators.hessians": "hessian hvp vhp",
+    "operators.jacobians": "jacfwd jacobian jacrev",
+    "operators.products": "jvp vjp",
+    "operators.jit_programs": "cache_clear cache_info jit make_tape source stop_gradient",
+    "operators.vectorized_map": "vmap",
 }
+LATE_NAMES = {name: module for module, names in _LATE.items() for name in names.split()}
 hooks.vmap = late("operators.vectorized_map", __name__, "vmap")
 
 

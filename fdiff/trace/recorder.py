@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, cast
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, example_of
 from ..errors import InputError, LeakError, TraceError, failure, message
 from ..foreign_errors import hiding
-from ..hooks import Args, Function, Named
 from ..primitive import FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, Builder
 from ..user_lines import Line, show_line, user_line
@@ -31,8 +30,7 @@ from .node_strides import (
 from .session import Session
 
 if TYPE_CHECKING:
-    from .local_arrays import LocalArray
-    from .traced_array import TracedArray
+    from .user_calls import UserCalls
 
 NEVER = 1 << 62
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
@@ -42,7 +40,6 @@ KEEP_NO_TRACED = "Return it from the function instead of storing it."
 ARRAY_CLASSES: set[type] = {np.ndarray, np.memmap}
 
 TracedHandle = TypeVar("TracedHandle", bound="Handle")
-Conversion: TypeAlias = "Callable[[LocalArray], TracedArray]"
 NumberClass = type[bool] | type[int] | type[float] | type[complex]  # that Python asks for
 
 # Python loops by the line where each begins: how often it became a node, of at most how many trips,
@@ -101,40 +98,6 @@ class Handle:
         if self.type.shape and any(self is argument for argument in trace.arguments):
             return example_of(self.type, trace.layouts.of_input(self.made))
         return dense_example(self.type, trace.layouts.axes(self.made))
-
-
-class UserCalls(Protocol):
-    """The protocol of the log of the user's calls; `looping` implements it.
-
-    It is the `listener` of the trace while calls ask it, and has a `look` at the milestone of the
-    trace. Calls are logged at `depth` 0; calls inside of them are not. While a `frame` compares the
-    calls of its `trace`, none is idle. `stored` is told of a handle that is given another node,
-    `converted` makes a local array a traced one. `question` answers what Python asks of a handle,
-    where it `listens`; `is_checked` tells whether that has no node as yet, and `is_asked` whether a
-    question is what comes next. `loops` tells what was found, also what `note` was told of loops in
-    traces inside.
-    """
-
-    depth: int
-
-    @property
-    def frame(self) -> object: ...
-    @property
-    def trace(self) -> object: ...
-
-    def look(self) -> None: ...
-    def wake(self) -> None: ...
-    def is_idle(self) -> bool: ...
-    def call(self, fn: Function, args: Args, named: Named, /) -> object: ...
-    def question(self, kind: NumberClass, handle: TracedArray, /) -> Any: ...
-    def listens(self) -> bool: ...
-    def is_checked(self, handle: TracedArray, /) -> bool: ...
-    def is_asked(self) -> bool: ...
-    def stored(self, handle: TracedArray, /) -> None: ...
-    def loops(self) -> Loops: ...
-    def note(self, loops: Loops, /) -> None: ...
-    def converted(self, array: LocalArray, convert: Conversion, /) -> TracedArray: ...
-    def close(self) -> None: ...
 
 
 class Recorder:

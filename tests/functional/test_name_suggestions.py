@@ -6,7 +6,7 @@ import types
 import pytest
 
 import fdiff
-from fdiff import name_suggestions
+from fdiff.functional import name_suggestions
 
 
 @pytest.mark.parametrize("name", name_suggestions._WAYS)

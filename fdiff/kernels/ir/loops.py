@@ -1,8 +1,7 @@
 """Loop programs, the lower form of a kernel: loop nests over symbolic sizes, calls of routines.
 
-A program declares its memory and runs its items in order. An item is a nest or a call; passes for
-the CPU make tile loops and versioned loops of several of them. Sizes are text: no size and no value
-of a program is known here.
+A program declares its memory and runs its items in order: nests, calls, and loops that passes for
+the CPU make of several. Sizes are text: no size and no value of a program is known here.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
@@ -19,9 +19,11 @@ from ...hooks import hooks
 from ...primitive import REPLACEMENTS
 from ...process.interrupt_safe_locks import TurnLock
 from ..local_arrays import LocalArray, holds_traced, make_traced
-from ..recorder import UserCalls
 from ..trace_stack import ASKS, stack
 from ..traced_array import TracedArray
+
+if TYPE_CHECKING:
+    from ..user_calls import UserCalls
 
 # What makes no node or asks for a value, which ends what is checked by itself.
 _UNGATED = frozenset(

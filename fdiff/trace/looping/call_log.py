@@ -12,12 +12,12 @@ from ..local_arrays import LocalArray
 from ..masked_parts import Innermost
 from ..recorder import Loops, NumberClass, Recorder
 from ..traced_array import TracedArray
-from .asking import ask
 from .branch_starts import Branches
 from .branching import PATHS
 from .call_gates import entries
 from .checked_trips import MISMATCH, Frame
-from .converted_arrays import converted
+from .code_loops import all_loops
+from .implicit_calls import ask, converted
 from .inner_frames import chain, turn
 from .logged_calls import (
     IncomparableError,
@@ -29,7 +29,6 @@ from .logged_calls import (
     written,
 )
 from .logged_loops import behind, log_again
-from .loop_reports import all_loops
 from .loop_template import LoopTemplate, UnrolledError
 from .periods import INNER, PERIODS, is_nested, loop_of, period_of, periods_before, user_place
 from .questions import Question

@@ -1,12 +1,14 @@
-"""Loops of the user's code, by its instructions; and when to look again where there is none."""
+"""Loops of the user's code, by its instructions: those under way, and those that became nodes."""
 
 from __future__ import annotations
 
 import dis
+from collections.abc import Iterable, Mapping
 from types import CodeType, FrameType
 
 from ...bounded_cache import keep
 from ...user_lines import Line, is_internal
+from ..recorder import Loops
 
 WATCHED = 48  # nodes from which loops are watched that may be worth logging
 FARTHEST = 192  # nodes to the next look where no loop promises anything
@@ -54,5 +56,33 @@ def loops_under_way(frame: FrameType | None) -> list[tuple[FrameType, Loop]]:
 
 
 def straight_rest(nodes: int) -> int:
-    """Number of nodes to the next look, where no loop is under way after so many."""
+    """The number of nodes until the next look, where the user's code is in no loop."""
     return WATCHED - nodes if nodes < WATCHED else min(3 * nodes, FARTHEST)
+
+
+def all_loops(
+    reasons: Mapping[Line | None, str],
+    rolled: Iterable[tuple[Line | None, int, int, int]],
+    inner: Iterable[tuple[Line, int, int, int, str]],
+    refusals: Mapping[Line, str],
+) -> Loops:
+    """The loops of a trace and of the traces inside.
+
+    `reasons` say why loops were not rolled. Of those that were, `rolled` has the line, the trips,
+    the calls of a trip and how many paths there are; of several, the reason tells that. `refusals`
+    say why loops do not choose their branches.
+    """
+    loops = {line: (line, 0, 0, 0, why) for line, why in reasons.items() if line}
+    nodes = [
+        (line, 1, trips, calls, f"each on one of {paths} paths" if paths > 1 else "")
+        for line, trips, calls, paths in rolled
+        if line and trips > 1
+    ]
+    for line, times, trips, calls, why in (*nodes, *inner):
+        if times or line not in loops:
+            _, before, most, *_ = loops.get(line, (line, 0, 0, 0, ""))
+            loops[line] = line, before + times, max(most, trips), calls, why
+    for line, why in refusals.items():
+        *what, reason = loops.get(line, (line, 0, 0, 0, ""))
+        loops[line] = *what, f"{reason}; {why}" if reason else why  # type: ignore[assignment] - five parts
+    return (*loops.values(),)

@@ -66,7 +66,7 @@ class Scout:
         self.loop: Loop | None = None
         self.nested = False  # whether that stands in another one
         self.vain: dict[Loop, int] = {}
-        self.rolled: list[tuple[Line | None, int, int, int]] = []  # see `loop_reports.py`
+        self.rolled: list[tuple[Line | None, int, int, int]] = []  # see `all_loops`
         self.learned, self.patience = 0, LEARNING
         self.doors: dict[int, int] = {}  # how often each was in vain
         self.prospects = Prospects(fewest)
