@@ -282,9 +282,9 @@ def test_short_loops_are_unrolled_after_all(monkeypatch):
 def test_no_loop_is_rolled_where_references_cannot_be_counted(counts, monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", "check")
     measured = beginning.references_to_new()
-    assert 0 < measured <= looping.OWNERS
+    assert 0 < measured <= beginning.OWNERS
     counted = iter(counts)
-    monkeypatch.setattr(looping, "references", lambda call: [next(counted)])
+    monkeypatch.setattr(beginning, "references", lambda call: [next(counted)])
     beginning.references_to_new.cache_clear()
     fdiff.cache_clear()
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ...capture.sources.loop_functions import UNBOUND
 from ...errors import FdiffError
@@ -13,9 +14,12 @@ from ...trace import Trace, TracedArray
 from ...trace.branching.guard_nodes import truth
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray
-from ...trace.recorder import Conversion, Loops
+from ...trace.recorder import Loops
 from .surroundings import Surroundings
 from .variables import Growth, RefusedLoopError, Variable, WayRun
+
+if TYPE_CHECKING:
+    from ...trace.user_calls import Conversion
 
 WAYS = 16  # through an iteration
 QUESTIONS = 12  # on one way

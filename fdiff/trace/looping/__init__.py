@@ -35,9 +35,7 @@ def begin(trace: Trace) -> None:
     trace.first_look = first_look
     trace.milestone = len(trace.builder.nodes) + SLEEP
     if not SLEEP:
-        start_log(trace)
-        if trace.calls is not None:
-            trace.calls.wake()
+        start_log(trace, awake=True)
 
 
 def first_look(trace: Recorder) -> None:

@@ -19,15 +19,17 @@ FEWEST = 600  # calls of a loop that is worth a node
 OWNERS = 3  # of a handle that a call has just made: its result, the log, who counts them
 
 
-def start_log(trace: Recorder) -> None:
-    """Give a trace its log, if loops can be rolled here.
+def start_log(trace: Recorder, *, awake: bool = False) -> None:
+    """Give a trace its log, if loops can be rolled here; calls are logged at once by one `awake`.
 
     With ``FDIFF_LOOPS=check`` short loops become nodes as well.
     """
     fresh = references_to_new()
     if fresh:
         fewest = 0 if environment_value("FDIFF_LOOPS") == "check" else FEWEST
-        trace.calls = CallLog(trace, fewest, fresh)
+        log = trace.calls = CallLog(trace, fewest, fresh)
+        if awake:
+            log.wake()
     else:
         trace.milestone = NEVER
 
