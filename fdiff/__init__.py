@@ -35,8 +35,6 @@ if typing.TYPE_CHECKING:
     from .functional.operators.hessian_diagonals import hessian_diagonal
     from .functional.operators.hessians import hessian, hvp, vhp
     from .functional.operators.jacobians import jacfwd, jacobian, jacrev
-    from .functional.operators.linear_maps import linearize
-    from .functional.operators.products import jvp, vjp
     from .functional.operators.jit_programs import (
         cache_clear,
         cache_info,
@@ -45,6 +43,8 @@ if typing.TYPE_CHECKING:
         source,
         stop_gradient,
     )
+    from .functional.operators.linear_maps import linearize
+    from .functional.operators.products import jvp, vjp
     from .functional.operators.pytrees import ravel, register_pytree
     from .functional.operators.vectorized_map import vmap
     from .functional.rules.checkpoints import checkpoint

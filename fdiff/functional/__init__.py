@@ -15,8 +15,15 @@ from .operators.gradients import grad, value_and_grad
 if TYPE_CHECKING:
     from .operators.hessians import hessian, hvp, vhp
     from .operators.jacobians import jacfwd, jacobian, jacrev
+    from .operators.jit_programs import (
+        cache_clear,
+        cache_info,
+        jit,
+        make_tape,
+        source,
+        stop_gradient,
+    )
     from .operators.products import jvp, vjp
-    from .operators.jit_programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
     from .operators.vectorized_map import vmap
 
 __all__ = [
