@@ -1,10 +1,11 @@
 """Random programs whose loops branch, and choose the branches themselves where fdiff can tell.
 
-``python tests/random_choosing_loops.py FIRST COUNT [counts|forms]`` compares the programs of so
-many seeds with plain code, and their gradients with exact ones, at several points one after the
+``python tests/random_choosing_loops.py FIRST COUNT [counts|forms|lists]`` compares the programs of
+so many seeds with plain code, and their gradients with exact ones, at several points one after the
 other, and counts the ways. One in eight is unrolled as well. With `counts`, loops count, have flags
 and are left by ``break``. With `forms`, they are also ``while`` loops, run over arrays, have floats
-of Python's and loops in them, and raise errors.
+of Python's and loops in them, and raise errors. With `lists`, they keep values in lists, tuples and
+dicts, too. One more argument is the number of ways from which on statements choose by themselves.
 """
 
 import linecache
@@ -19,7 +20,7 @@ import numpy as np
 from second_order_numbers import exact
 
 import fdiff
-from fdiff.dispatch.choosing import loop_driver
+from fdiff.dispatch.choosing import answers, loop_driver
 from fdiff.dispatch.program import Program
 from fdiff.trace import looping
 
@@ -161,6 +162,10 @@ class Writer:
         rows = self.pick("8", "2, 10", "11", "1, 15, 2", "9, 1, -1")
         return ["    " * indent + f"for k in range({rows}):"]
 
+    def tail(self, indent):
+        """The lines with which the loop ends."""
+        return []
+
     def last(self, result):
         """A line behind the loop, and the result, of the number of the last trip at times."""
         return "    k = 3\n", result
@@ -201,6 +206,7 @@ class Writer:
             limit = self.pick("x[1]", "0.2", "0.1 * k", "b")
             lines += [f"{pad}if {self.pick('a', 'b', 'c', 'v[0]', 'np.sum(w)')} > {limit}:"]
             lines += [f"{pad}    {self.pick('a', 'b', 'c')} = {self.assigned()}"]
+        lines += self.tail(2 + outer)
         if self.chance(30):
             behind = self.pick("v[0] = 0.7", "w += 1.0", "u[3] = x[1]", "v *= 2.0", "v[1] = 2.0")
             lines.append("    " + behind)
@@ -336,6 +342,80 @@ class FormsWriter(CountingWriter):
         return super().statement(indent, depth)
 
 
+class ListsWriter(FormsWriter):
+    """Writes one program that keeps values in lists, tuples and dicts, and appends to lists."""
+
+    more = (
+        *FormsWriter.more, (100, "", " + ls[0] + 0.5 * ls[1] - ls[2]"), (60, "", " + m2[1] * 0.3"),
+        (70, "", " + rec['p'] + 0.1 * rec['m']"), (70, "", " + tup[0] * tup[1]"),
+        (80, "", " + np.sum(np.array(hist)) * 0.1 + hist[-1] + hist[1] + 0.01 * len(hist)"),
+        (60, "", " + sum([np.sum(q_) for q_ in vs]) * 0.1 + vs[-1][0] + vs[0][1]"),
+        (50, "", " + pw[0][0] + np.sum(pw[1])"),
+    )  # fmt: skip
+
+    def program(self):
+        text = super().program()
+        first = [
+            "ls = " + self.pick("[x[0], x[1], x[2]]", "[x[0], 0.3, x[1]]", "[0.0, x[1], x[0]]"),
+            "m2 = " + self.pick("[x[1], x[2], x[0]]", "[x[1], x[2], x[0]]", "ls", "[0.1, x[0], 1]"),
+            "rec = {'p': x[1], 'm': 0}; tup = (x[0], x[1])",
+            "hist = [x[2], 0.5 * x[0]]; vs = [x * 1.0]",
+            "pw = " + self.pick("[[x[0], x[1]], x * 2.0]", "[ls, x * 0.5]", "[m2, vs[0]]"),
+        ]
+        head = "def f(x):\n"
+        return text.replace(head, head + "".join(f"    {line}\n" for line in first))
+
+    def heads(self, indent):
+        if self.chance(80):
+            return Writer.heads(self, indent)
+        pad = "    " * indent
+        head = self.pick(
+            "k, y in enumerate([x[0] * i_ for i_ in range(11)])",
+            "k, r in enumerate([x * i_ for i_ in range(9)])",
+            "k, (y, e) in enumerate(zip(TAB[:11], [0.1 * i_ for i_ in range(11)]))",
+        )
+        return [f"{pad}for {head}:"]
+
+    def scalar(self, depth=1):
+        if not self.chance(25):
+            return super().scalar(depth)
+        a = super().scalar(0)
+        return self.pick(
+            "ls[0]", "ls[1]", f"ls[2] * {a}", "m2[0]", "m2[1]", "rec['p']", "tup[1]", "hist[-1]",
+            "hist[-2]", "pw[0][1]", "pw[1][0]", "tup[0]", "sum(ls)", "rec['m'] * 0.1",
+        )  # fmt: skip
+
+    def tail(self, indent):
+        pad, lines = "    " * indent, []
+        if self.chance(60):
+            lines.append(f"{pad}hist.append({self.scalar()})")
+        if self.chance(40):
+            lines.append(f"{pad}vs.append({self.pick('v * 1.0', 'v', 'w * 0.5', 'w', 'v.copy()')})")
+        return lines
+
+    def effect(self, *, breaks=True):
+        return super().effect(breaks=breaks and self.chance(20))
+
+    def statement(self, indent, depth):
+        pad, kind, a = "    " * indent, self.choices.randrange(100), self.pick("a", "b", "c")
+        if kind < 40:
+            more = (
+                "m2 = ls", "ls, m2 = m2, ls", "hist.append(a)", "ls = [ls[1], a, ls[0]]",
+                "pw[0] = [a, b]", "pw[1] = v", "vs.append(v)", "ls[k % 3] = a", "ls.pop()",
+                "m2 = [a, b, c]", "rec = {'p': a, 'm': 1}", "h = hist", "ls += [a]",
+            ) if self.odd or self.chance(15) else ()  # fmt: skip
+            text = self.pick(
+                f"ls[0] = 0.9 * {self.assigned()}", f"ls[{self.pick(1, 2)}] = {self.assigned()}",
+                "ls[0], ls[2] = ls[2], ls[0]", f"m2 = [m2[1] * 0.9, {a}, m2[0]]",
+                f"rec['p'] = {self.assigned()}", "rec['m'] += 1", f"tup = (tup[1], {a} * 0.9)",
+                f"pw[0][{self.pick(0, 1)}] = {self.assigned()}", f"pw[1][1] = {self.assigned()}",
+                "pw[1] *= 0.9", f"{a} = ls[1] * 0.5 + m2[0]", f"ls[1] += 0.1 * {a}",
+                "m2 = [q_ * 0.9 for q_ in m2]", *more,
+            )  # fmt: skip
+            return [pad + text]
+        return super().statement(indent, depth)
+
+
 class StatementsWriter(FormsWriter):
     """Writes one program whose statements branch outside of loops."""
 
@@ -361,6 +441,7 @@ class StatementsWriter(FormsWriter):
 
 WRITERS = {
     "": Writer, "counts": CountingWriter, "forms": FormsWriter, "statements": StatementsWriter,
+    "lists": ListsWriter,
 }  # fmt: skip
 
 
@@ -428,7 +509,10 @@ def main():
         entered.append("node" if result is not None else [*own.refusals.values(), ""][0][:60])
         return result
 
-    with patch.object(loop_driver.Driver, "__call__", noted), patch.object(looping, "SLEEP", 0):
+    most = int(sys.argv[4]) if sys.argv[4:] else answers.WAYS
+    fewer = patch.object(answers, "WAYS", most)
+    quick = patch.object(looping, "SLEEP", 0)
+    with patch.object(loop_driver.Driver, "__call__", noted), quick, fewer:
         for seed in range(first, first + count):
             entered.clear()
             try:

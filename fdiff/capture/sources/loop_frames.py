@@ -36,17 +36,21 @@ DRIVER, UNBOUND_NAME = OWN + "driver", OWN + "unbound"  # constants in whose pla
 class LoopNames(NamedTuple):
     """The variables of a loop: `carried` are handed over, arrays in the `stored` stored into.
 
+    The lists in `grown` are appended to, and so many of their last elements are read.
     The variable `counter` holds the number of the last trip; it is empty where none is carried.
     A loop that `waits` is a ``while``; `once` stands for a statement outside of loops that is run
-    once. A loop that is `simple` has no loops in it; one without `branches` is
-    entered in the body of another one alone.
+    once; one that is `joint` stands in a loop, and is such a body where the loop has many ways. A
+    loop that is `simple` has no loops in it; one without `branches` is entered in the body of
+    another one alone.
     """
 
     carried: tuple[str, ...]
     stored: frozenset[str]
+    grown: tuple[tuple[str, int], ...] = ()
     counter: str = ""
     waits: bool = False
     once: bool = False
+    joint: bool = False
     simple: bool = True
     branches: bool = True
 
@@ -73,7 +77,7 @@ def iteration(node: ast.expr, builtin: Callable[[str], object], number: int) -> 
             return ast.Call(part.func, [plain], []), pair
         if isinstance(part, ast.Call) and _calls(part, zip, builtin) and part.args:
             pairs = [apart(p) for p in part.args]
-            plain = ast.Call(part.func, [p for p, _ in pairs], [])
+            plain = ast.Call(part.func, [p for p, _ in pairs], part.keywords)
             return plain, ast.Tuple([entry for _, entry in pairs], ast.Load())
         sequences.append(part)
         return _entry(rows, len(sequences) - 1), _entry(each, len(sequences))
@@ -83,10 +87,13 @@ def iteration(node: ast.expr, builtin: Callable[[str], object], number: int) -> 
 
 
 def _calls(node: ast.expr, function: object, builtin: Callable[[str], object]) -> bool:
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.keywords:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return False
     whole = not any(isinstance(a, ast.Starred) for a in node.args)
-    return whole and builtin(node.func.id) is function
+    loose = all(
+        k.arg == "strict" and getattr(k.value, "value", None) is False for k in node.keywords
+    )
+    return whole and loose and builtin(node.func.id) is function
 
 
 def _name(name: str) -> ast.Name:

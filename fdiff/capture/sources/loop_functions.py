@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
 
 from ...syntax_trees import copied, walk
+from ..value_kinds import MISSING
 from .definitions import compiled, definition, note_rewritten
+from .grown_lists import grown_lists
 from .loop_frames import DRIVER, LEFT, OWN, RAISED, UNBOUND_NAME, LoopNames, frame, iteration
 from .name_scopes import Scope
 from .shared_variables import share, shared_names
@@ -104,9 +106,9 @@ class _Rewriting:
                     statement.body = self.block(statement.body, inner=inner)
                     new.append(statement)
                 continue
-            if outermost and _is_decision(statement):
+            if (outermost or (inner and not _ends(statement))) and _is_decision(statement):
                 try:
-                    new += self._decision(statement)
+                    new += self._decision(statement, inner=inner)
                 except EffectError:  # its parts may be rewritten
                     outermost = outermost and isinstance(statement, ast.If)
                 else:
@@ -135,10 +137,12 @@ class _Rewriting:
         inner.loops = self.loops
         function.body = inner.block(function.body, outermost=True)
 
-    def _decision(self, statement: ast.stmt) -> list[ast.stmt]:
-        """A statement that branches, as a loop of one trip."""
+    def _decision(self, statement: ast.stmt, *, inner: bool) -> list[ast.stmt]:
+        """A statement that branches, as a loop of one trip; so are statements in its arms."""
         check([statement], self.scope)
         number, raises = len(self.loops), _leaves([statement], ast.Raise)
+        if grown_lists([statement]):
+            raise EffectError("it appends to a list")
         changed, arrays = {*assigned([statement])}, self._stored([statement])
         if not changed | arrays:
             raise EffectError("it assigns nothing")
@@ -146,9 +150,13 @@ class _Rewriting:
         read = unbound_reads([statement], set())[1]
         carried = sorted(n for n in changed | arrays if n in others | read | arrays)
         carried += [f"{LEFT}{number}", f"{RAISED}{number}"] * raises
-        names = LoopNames(tuple(carried), arrays, once=True)
+        names = LoopNames(tuple(carried), arrays, once=True, joint=inner)
         self.loops[f"{OWN}{number}"] = names
-        new = frame(copied(statement), None, [statement], names, number)
+        plain, own = copied(statement), statement
+        if inner and isinstance(own, ast.If):
+            arms = (self.block(arm, inner=True) for arm in (own.body, own.orelse))
+            own = ast.copy_location(ast.If(own.test, *arms), own)
+        new = frame(plain, None, [own], names, number)
         return share(new, number, shared_names(self.tree, statement) & {*carried})
 
     def _loop(self, loop: ast.For | ast.While, *, inner: bool) -> list[ast.stmt]:
@@ -177,7 +185,11 @@ class _Rewriting:
         """The variables of a loop; EffectError where they cannot be handed over."""
         body, waits = loop.body, isinstance(loop, ast.While)
         targets = set[str]() if isinstance(loop, ast.While) else {*assigned([loop.target])}
-        changed, arrays = {*assigned(body)}, self._stored(body)
+        grown = grown_lists([*body, _head(loop)])
+        own = all(self.scope.value(n) is MISSING for n in grown)
+        if None in grown.values() or not own or {*grown} & shared_names(self.tree, loop):
+            raise EffectError("it appends to a list, and does something else with that")
+        changed, arrays = {*assigned(body)}, self._stored(body) | {*grown}
         if not targets.isdisjoint(changed | arrays) or not changed | arrays:
             raise EffectError("its variable is assigned")
         raises = _leaves(body, ast.Raise)
@@ -187,6 +199,8 @@ class _Rewriting:
             counter = _counter(loop) if behind else ""
             if behind - {counter} or not targets.isdisjoint(loaded(_head(loop))):
                 raise EffectError("the number of the trip that it is left in is read behind it")
+        if leaves and grown:
+            raise EffectError("it appends to a list, whose length depends on when it is left")
         others = {n.id for n in outside(self.tree, loop) if isinstance(n, ast.Name)}
         read = unbound_reads([loop] if waits else body, targets)[1]
         carried = sorted(n for n in changed | arrays if n in others | read | arrays)
@@ -194,7 +208,8 @@ class _Rewriting:
         carried += [f"{LEFT}{number}"] * leaves + [f"{RAISED}{number}"] * raises
         loops = (n for s in body for n in walk(s) if isinstance(n, (ast.For, ast.While)))
         simple = not any(loops)
-        return LoopNames(tuple(carried), arrays, counter, waits=waits, simple=simple)
+        lists = tuple([(name, lag or 0) for name, lag in grown.items()])
+        return LoopNames(tuple(carried), arrays, lists, counter, waits=waits, simple=simple)
 
 
 def _is_decision(statement: ast.stmt) -> bool:
@@ -205,6 +220,12 @@ def _is_decision(statement: ast.stmt) -> bool:
         return False
     assigns = isinstance(statement, (ast.Assign, ast.AugAssign))
     return isinstance(statement, ast.If) or (assigns and any(isinstance(n, kinds) for n in nodes))
+
+
+def _ends(statement: ast.stmt) -> bool:
+    """Whether a statement may end the trip or the loop that it stands in."""
+    kinds = ast.Break, ast.Continue, ast.Raise, ast.Return
+    return any(isinstance(node, kinds) for node in walk(statement))
 
 
 def _head(loop: ast.For | ast.While) -> ast.expr:

@@ -15,16 +15,17 @@ import fdiff.intact_numpy as np
 from ...syntax_trees import children
 from ..value_kinds import MISSING
 from .definitions import definition
+from .grown_lists import appended
 from .name_scopes import Scope, is_data
-from .variable_names import assigned
+from .variable_names import assigned, root
 
 _DEPTH = 3  # of functions that call each other
 _SYNTAX = (
     ast.Assign, ast.AugAssign, ast.If, ast.For, ast.While, ast.Pass, ast.Break, ast.Continue,
     ast.Return, ast.Expr, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call,
     ast.keyword, ast.Attribute, ast.Subscript, ast.Slice, ast.Name, ast.Constant, ast.Tuple,
-    ast.List, ast.ListComp, ast.comprehension, ast.expr_context, ast.operator, ast.unaryop,
-    ast.boolop, ast.cmpop, ast.FunctionDef, ast.Lambda, ast.arguments, ast.arg,
+    ast.List, ast.Dict, ast.ListComp, ast.comprehension, ast.expr_context, ast.operator,
+    ast.unaryop, ast.boolop, ast.cmpop, ast.FunctionDef, ast.Lambda, ast.arguments, ast.arg,
 )  # fmt: skip
 _ATTRIBUTES = frozenset(("T", "shape", "size", "ndim", "dtype", "real", "imag"))
 _METHODS = """
@@ -54,7 +55,8 @@ class EffectError(Exception):
 def check(statements: Iterable[ast.AST], scope: Scope) -> None:
     """EffectError unless statements of a function change its own variables alone.
 
-    At depth 0 they may store into arrays that variables hold, and raise errors outside of loops.
+    At depth 0 they may store into arrays that variables hold, append to lists, and raise errors
+    outside of loops.
     """
     for statement in statements:
         nodes = [*_nodes(statement, scope, raises=not scope.depth)]
@@ -66,17 +68,22 @@ def check(statements: Iterable[ast.AST], scope: Scope) -> None:
 
 
 def _nodes(node: ast.AST, scope: Scope, *, raises: bool) -> Iterator[tuple[ast.AST, Scope]]:
-    """The nodes of a statement but for errors, if it `raises` them outside of its loops."""
+    """The nodes of a statement but for errors, if it `raises` them outside of its loops.
+
+    Of what appends to a list at depth 0, the nodes of what is appended.
+    """
     if raises and isinstance(node, ast.Raise):
         return
-    yield node, scope
+    more = None if scope.depth else appended(node)
+    if more is None:
+        yield node, scope
     raises = raises and not isinstance(node, (ast.For, ast.While, ast.FunctionDef))
     inner = scope
     if isinstance(node, (ast.FunctionDef, ast.Lambda)):
         inner = scope.inside(node)
     elif isinstance(node, ast.ListComp):
         inner = scope.hiding(assigned([g.target for g in node.generators]))
-    for child in children(node):
+    for child in children(node) if more is None else more[1:]:
         own = scope if isinstance(child, ast.arguments) else inner
         if child not in _annotations(node):
             yield from _nodes(child, own, raises=raises)
@@ -103,7 +110,8 @@ def _check_node(node: ast.AST, scope: Scope, called: list[ast.expr]) -> None:
     elif isinstance(node, (ast.For, ast.While)) and node.orelse:
         raise EffectError("else of a loop")
     elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-        name = node.value.id if isinstance(node.value, ast.Name) else ""
+        base = root(node)
+        name = base.id if isinstance(base, ast.Name) else ""
         if not name or (depth and name not in scope.fresh) or isinstance(node.ctx, ast.Del):
             raise EffectError("a store")
     elif isinstance(node, ast.Attribute) and node not in called:

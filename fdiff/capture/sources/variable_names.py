@@ -47,10 +47,16 @@ def stored(statements: Sequence[ast.stmt]) -> Iterator[str]:
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            assert isinstance(node.value, ast.Name)
-            yield node.value.id
+            name = root(node)
+            assert isinstance(name, ast.Name)
+            yield name.id
         if not isinstance(node, ast.FunctionDef):
             waiting += children(node)
+
+
+def root(node: ast.Subscript) -> ast.expr:
+    """What is read or stored into by one key or several."""
+    return root(node.value) if isinstance(node.value, ast.Subscript) else node.value
 
 
 def unbound_reads(statements: Sequence[ast.stmt], bound: set[str]) -> tuple[set[str], set[str]]:

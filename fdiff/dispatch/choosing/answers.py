@@ -16,7 +16,7 @@ from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray
 from ...trace.recorder import Loops
 from .surroundings import Surroundings
-from .variables import Growth, RefusedLoopError, Variable, WayRun
+from .variables import Growth, ManyWaysError, RefusedLoopError, Variable, WayRun
 
 if TYPE_CHECKING:
     from ...trace.user_calls import Conversion
@@ -37,13 +37,21 @@ class Answers:
     Python's, with their types. `flags` are the handles of loose variables with what tells whether
     they are new (`ways.py`). `branches` and `unsure` say that a loop in the body branches, and that
     it left such a variable. A ``while`` in the body makes up to `within` trips; `demands` are the
-    nodes of whether it ended.
+    nodes of whether it ended. A body that `splits` has nodes for its statements that branch. It
+    stands in the body that answers of `outer` are for, one `level` deeper. `sizes` are those of
+    numbers of Python's that change, by their nodes, None of other values.
     """
 
     frame = None  # no calls are compared
 
-    def __init__(self, trace: Trace, around: Surroundings, within: int | None) -> None:
+    def __init__(
+        self, trace: Trace, around: Surroundings, outer: Answers | None, within: int | None,
+        *, splits: bool,
+    ) -> None:  # fmt: skip
         self.trace, self.around, self.depth, self.within = trace, around, 0, within
+        self.outer, self.splits = outer, splits
+        self.level: int = 0 if outer is None else outer.level + 1
+        self.sizes: dict[int, int | None] = {}
         self.script: tuple[bool, ...] = ()
         self.asked: list[tuple[int, bool]] = []
         self.demands: list[int] = []
@@ -76,7 +84,7 @@ class Answers:
             if earlier == node:
                 return answer
         if len(self.asked) >= QUESTIONS:
-            raise RefusedLoopError("an iteration asks for many values")
+            raise ManyWaysError("an iteration asks for many values")
         place = len(self.asked)
         answer = self.script[place] if place < len(self.script) else False
         self.asked.append((node, answer))
@@ -151,7 +159,7 @@ def runs_of(
         yield WayRun(log.asked, values, own, [h for h, _ in log.numbers], log.demands)
         if not scripts:
             return
-    raise RefusedLoopError(f"there are more than {WAYS} ways through an iteration")
+    raise ManyWaysError(f"there are more than {WAYS} ways through an iteration")
 
 
 def _run(

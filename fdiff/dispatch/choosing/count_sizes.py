@@ -13,20 +13,22 @@ from ...trace import TracedArray
 from .variables import TRUTH, Growth, RefusedLoopError, Variable
 
 _ADD, _SUBTRACT = PRIMITIVES["add"], PRIMITIVES["subtract"]
-_LARGEST_START = 1 << 52  # of an int that a loop around counts
+_OUTERMOST = 47  # bits of an int that an outermost loop counts; each loop in it has one more
 
 
 class CountSizes:
     """The sizes of ints on the tape of a loop's body, by their nodes.
 
     `largest` has the sizes of the numbers of trips; `counts` are ints that loops in the body count.
-    An int that the loop counts itself grows by what each trip adds.
+    An int that the loop counts itself grows by what each trip adds. The loop stands in `depth`
+    others, which may count it, too.
     """
 
     def __init__(
-        self, tape: Tape, largest: Mapping[int, int], counts: Mapping[int, Growth]
+        self, tape: Tape, largest: Mapping[int, int], counts: Mapping[int, Growth], depth: int
     ) -> None:
         self.tape, self.largest, self.counts = tape, {**largest}, counts
+        self._start = 1 << min(_OUTERMOST + depth, 52)
 
     def growth(self, variable: Variable, own: int, outs: Iterable[int], trips: int) -> Growth:
         """How large a variable gets whose nodes are `own` before a trip and `outs` behind it."""
@@ -72,13 +74,13 @@ class CountSizes:
 
     def note(self, node: int, growth: Growth) -> None:
         """Note the size of what the loop counts."""
-        start = 0 if growth.start is None else _LARGEST_START
+        start = 0 if growth.start is None else self._start
         self.largest[node] = max(growth.fixed, start + growth.steps)
 
     def all(self) -> dict[int, int]:
         """The sizes of all ints; RefusedLoopError where a loop in the body was promised less."""
         sizes = {node: size for node in self.counts if (size := self.size(node)) is not None}
         starts = [g.start for g in self.counts.values() if g.start is not None]
-        if any((self.size(start) or 0) >= _LARGEST_START for start in starts):
+        if any((self.size(start) or 0) >= 2 * self._start for start in starts):
             raise RefusedLoopError("it counts further than floats tell numbers apart")
         return {**self.largest, **sizes}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...capture.sources.loop_frames import LoopNames
 from ...foreign_errors import environment_value
 from ...ops.entrywise.kink_marks import kink_search
@@ -12,10 +14,19 @@ from ...trace.recorder import Loops
 from ...trace.trace_stack import stack
 from ...user_lines import numbered, user_line
 from .answers import Answers, Body, Cells, value_of
+from .containers import TakenApart
+from .outer_numbers import check_start
 from .surroundings import Surroundings
 from .trip_rows import TripRows, trip_rows
 from .unchanged_variables import unchanged
-from .variables import RefusedLoopError, TooFewTripsError, Variable, cells_of, check_cells
+from .variables import (
+    ManyWaysError,
+    RefusedLoopError,
+    TooFewTripsError,
+    Variable,
+    cells_of,
+    check_cells,
+)
 from .ways import UNBRANCHED, Ways
 
 FEWEST = 40  # trips of a loop that is worth a node
@@ -60,6 +71,8 @@ class Driver:
         )
         few = INNER if inner else FEWEST if names.simple else FEW
         few = 0 if names.once or environment_value("FDIFF_LOOPS") == "check" else few
+        if names.joint and not (isinstance(trace.calls, Answers) and trace.calls.splits):
+            return None
         if table is None or table.length <= few or not (names.branches or inner):
             return None
         place = f"{body.__code__.co_filename}:{body.__code__.co_firstlineno}"
@@ -85,39 +98,63 @@ class Driver:
         trace: Trace, rows: TripRows, names: LoopNames, body: Body, cells: Cells
     ) -> tuple[object, ...]:
         """The values behind a loop whose ``while`` loops make as few trips as can be."""
+        splits = False
         for within in WITHIN:
             outer = trace.calls if isinstance(trace.calls, Answers) else None
             rows.within = within if outer is None else outer.within
             try:
-                return _enter(trace, rows, names, body, cells)
+                try:
+                    return _enter(trace, rows, names, body, cells, splits=splits)
+                except ManyWaysError:
+                    if splits:
+                        raise
+                    splits = True
+                    return _enter(trace, rows, names, body, cells, splits=True)
             except TooFewTripsError:
                 continue
         raise RefusedLoopError("it makes many trips")
 
 
 def _enter(
-    trace: Trace, rows: TripRows, names: LoopNames, body: Body, cells: Cells
+    trace: Trace, rows: TripRows, names: LoopNames, body: Body, cells: Cells, *, splits: bool
 ) -> tuple[object, ...]:
-    """Enter the node of a loop; what the variables of the loop hold behind it."""
+    """Enter the node of a loop; what the variables of the loop hold behind it.
+
+    If it `splits`, statements of the body that branch are nodes in it.
+    """
     check_cells(body)
     outer = trace.calls if isinstance(trace.calls, Answers) else None
-    variables = []
-    for name, cell in zip(names.carried, cells[1:], strict=True):
-        start = rows.numbers[0] if name == names.counter else value_of(cell)
-        kind = None if outer is None else outer.type_of(start)
-        variables.append(variable := Variable(name, start, kind))
-        variable.loose |= outer is not None and outer.flag_of(start) is not None
+    starts = {n: value_of(cell) for n, cell in zip(names.carried, cells[1:], strict=True)}
+    if names.counter:
+        starts[names.counter] = rows.numbers[0]
+    taken = TakenApart(starts, body, rows.objects(), dict(names.grown))
+    rows.stack(trace)
+    variables = taken.variables(partial(_variable, outer))
     for _ in range(PASSES):
-        around = Surroundings([*cells_of(body), *(rows.sequences or ())])
+        around = Surroundings([*cells_of(body), *rows.objects()])
         with around, Trace(trace.call) as inner:
-            inner.calls = inner.listener = log = Answers(inner, around, rows.within)
+            inner.calls = inner.listener = log = Answers(
+                inner, around, outer, rows.within, splits=splits
+            )
             try:
-                ways = Ways(log, variables, rows, body, inner=outer is not None)
+                ways = Ways(log, variables, rows, taken, inner=outer is not None)
                 if ways.settled:
                     ways.check()
+                    taken.check(variables, inner=outer is not None)
                     ways.finish(inner=outer is not None)
             finally:
                 inner.calls = inner.listener = inner.refused = None
         if ways.settled:
-            return rows.last(), *ways.enter(trace)
+            values = ways.enter(trace)
+            return rows.last(), *taken.behind(values, ways.appended.trips())
     raise RefusedLoopError("its types do not settle")
+
+
+def _variable(outer: Answers | None, name: str, start: object) -> Variable:
+    """A variable of a loop, which may stand in the body of another one."""
+    if outer is None:
+        return Variable(name, start)
+    check_start(outer, start)
+    variable = Variable(name, start, outer.type_of(start))
+    variable.loose |= outer.flag_of(start) is not None
+    return variable

@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 
 from ...foreign_errors import whole_exit
 from ...trace.local_arrays import LocalArray
-from .variables import RefusedLoopError
+from .variables import CONTAINERS, RefusedLoopError, elements_of, same_elements
 
 
 class Surroundings:
@@ -22,17 +22,17 @@ class Surroundings:
 
     def __init__(self, values: Iterable[object]) -> None:
         self.arrays: list[tuple[LocalArray, np.ndarray]] = []
-        self.lists: list[tuple[list[object], list[object]]] = []
+        self.containers: list[tuple[Any, Any]] = []
         seen, waiting = set[int](), [*values]
         while waiting:
             value: Any = waiting.pop()
             if id(value) in seen:
                 continue
             seen.add(id(value))
-            if type(value) in (list, tuple):
-                waiting += value
-            if type(value) is list:
-                self.lists.append((value, [*value]))
+            if type(value) in CONTAINERS:
+                waiting += elements_of(value)
+            if type(value) in (list, dict):
+                self.containers.append((value, value.copy()))
             elif type(value) is LocalArray and value.flags.writeable:
                 self.arrays.append((value, np.array(value).view(np.ndarray)))
 
@@ -51,9 +51,11 @@ class Surroundings:
         traceback: TracebackType | None,
     ) -> None:
         changed = False
-        for own, before in self.lists:
-            if len(own) != len(before) or any(a is not b for a, b in zip(own, before, strict=True)):
-                own[:], changed = before, True
+        for own, before in self.containers:
+            if not same_elements(own, before):
+                own.clear()
+                (own.update if type(own) is dict else own.extend)(before)
+                changed = True
         for array, content in self.arrays:
             if array.tobytes() != content.tobytes():
                 np.ndarray.__setitem__(array, ..., content)

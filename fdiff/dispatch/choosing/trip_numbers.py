@@ -9,7 +9,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import BOOL, INT
 from ...node import Node
 from ...primitive import PRIMITIVES, Primitive
-from ...tape import Tape
+from ...tape import Builder, Tape
 from .variables import RefusedLoopError
 
 _TYPES = (np.dtype(float), np.dtype(complex), INT, BOOL)
@@ -64,6 +64,16 @@ def check_numbers(
     return moving
 
 
+def size_of_number(nodes: Builder, node: int, own: Mapping[int, int]) -> int | None:
+    """The largest size of a number that is computed of Python's numbers `own`; None of others."""
+    primitive, args, _, types = nodes.nodes[node]
+    single = [*types, *[nodes.nodes[a].type for a in args]]
+    fixed = all(a in own or nodes.nodes[a].value is not None for a in args)
+    if not fixed or primitive not in _OF_PYTHON or any(t.shape for t in single):
+        return None
+    return _size(nodes, nodes.nodes[node], own)
+
+
 def _check_types(node: Node) -> None:
     """Refuse what numbers of Python's adapt to, and sums of truth values, which Python counts."""
     if any(t.dtype not in _TYPES for t in node.types):
@@ -73,7 +83,7 @@ def _check_types(node: Node) -> None:
         raise RefusedLoopError("it computes with truth values")
 
 
-def _size(tape: Tape, node: Node, sizes: dict[int, int]) -> int:
+def _size(tape: Tape | Builder, node: Node, sizes: Mapping[int, int]) -> int:
     """The largest size of the numbers of Python's that a node may be; 0 of floats."""
     primitive, args, _, types = node
     if primitive in _DIVIDING:

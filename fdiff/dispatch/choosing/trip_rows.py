@@ -1,4 +1,6 @@
-"""The rows of a ``for``: numbers of a range, or entries of sequences of one length.
+"""The rows of a ``for``: numbers of a range, or entries of sequences.
+
+The shortest sequence ends the loop. Lists of arrays or numbers of one type are stacked.
 
 Our own method: docs/decisions/loops-that-choose-branches.md.
 """
@@ -10,11 +12,51 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
-from ...trace import TracedArray
+from ...arraytype import ArrayType
+from ...primitive import FUNCTIONS
+from ...trace import Trace, TracedArray
 from ...trace.handler_arguments import resolve
+from .variables import FLOAT
 
 Row = range | np.ndarray | TracedArray
+Kind = tuple[ArrayType, bool, bool]  # the type, and whether it is scalar and weak
 UNTOLD = 1 << 40  # trips of a ``while``: more than a run makes
+
+
+class StackedRow:
+    """A list or tuple as a row: of its `elements`, all of one kind, trips read a stack.
+
+    The elements are `plain` numbers, or others. They may be `scalar`, and `weak` as floats of
+    Python's.
+    """
+
+    def __init__(self, elements: Sequence[object], *, kind: Kind, plain: bool) -> None:
+        self.elements, self.kind = elements, kind
+        self.whole: np.ndarray | TracedArray | None = None
+        if plain:
+            self.whole = np.array(elements)
+
+    def stack(self, trace: Trace) -> None:
+        """Stack the elements in the trace around the loop."""
+        if self.whole is None and trace.calls is not None:
+            trace.calls.depth += 1  # the call is none of the user's
+            try:
+                self.whole = FUNCTIONS[np.stack]([*map(resolve, self.elements)])
+            finally:
+                trace.calls.depth -= 1
+
+    def entry(self, number: object) -> object:
+        """An element: itself, or of a traced number the entry of the stack."""
+        if not isinstance(number, TracedArray):
+            return self.elements[cast("int", number)]
+        whole, trace = self.whole, number.home
+        if not isinstance(whole, TracedArray):
+            assert whole is not None, "elements are stacked before trips read them"
+            whole = TracedArray(trace, trace.lift(whole), ArrayType(whole.shape, whole.dtype))
+        entry, (type_, scalar, weak) = whole[number], self.kind
+        if not scalar:
+            return entry
+        return TracedArray(trace, entry.id, type_, scalar=True, weak=weak)
 
 
 class TripRows:
@@ -27,7 +69,7 @@ class TripRows:
     def __init__(
         self,
         numbers: range,
-        sequences: Sequence[Row] | None = None,
+        sequences: Sequence[Row | StackedRow] | None = None,
         *,
         waits: bool = False,
         once: bool = False,
@@ -45,18 +87,30 @@ class TripRows:
         if self.sequences is None:
             return index
         number = cast("int", index)  # or a traced one
-        each = [
-            number * s.step + s.start if isinstance(s, range) else s[number] for s in self.sequences
-        ]
-        return (number, *each)
+        return (number, *[_entry(s, number) for s in self.sequences])
 
     def last(self) -> object:
         """The number and the entries of the last trip."""
         return self.entries(self.numbers[-1])
 
+    def stack(self, trace: Trace) -> None:
+        """Stack lists in the trace around the loop."""
+        for s in self.sequences or ():
+            if isinstance(s, StackedRow):
+                s.stack(trace)
+
     def arrays(self) -> list[object]:
         """The arrays of which trips read entries."""
-        return [resolve(s) for s in self.sequences or () if not isinstance(s, range)]
+        arrays = list[object]()
+        for s in self.sequences or ():
+            stacked = isinstance(s, StackedRow)
+            arrays += map(resolve, s.elements if stacked else [] if isinstance(s, range) else [s])
+        return arrays
+
+    def objects(self) -> list[object]:
+        """The sequences, and the elements of lists."""
+        own = [s.elements if isinstance(s, StackedRow) else s for s in self.sequences or ()]
+        return cast("list[object]", own)
 
     def size(self) -> int:
         """The largest size of a number that a trip is given."""
@@ -67,6 +121,12 @@ class TripRows:
         return [s for s in self.sequences or () if isinstance(s, range)]
 
 
+def _entry(sequence: Row | StackedRow, number: int) -> object:
+    if isinstance(sequence, range):
+        return number * sequence.step + sequence.start
+    return sequence.entry(number) if isinstance(sequence, StackedRow) else sequence[number]
+
+
 def trip_rows(rows: object, *, waits: bool, once: bool) -> TripRows | None:
     """The rows of a loop; None where it runs over something else."""
     if once:
@@ -75,15 +135,42 @@ def trip_rows(rows: object, *, waits: bool, once: bool) -> TripRows | None:
         return TripRows(range(1), waits=True)
     if isinstance(rows, range):
         return TripRows(rows)
-    lengths = []
+    lengths, sequences = list[int](), list[Row | StackedRow]()
     for sequence in cast("tuple[object, ...]", rows) if isinstance(rows, tuple) else ():
-        if type(sequence) is range:
-            lengths.append(len(sequence))
-            continue
-        h = resolve(sequence)
-        if not isinstance(h, (np.ndarray, TracedArray)) or not h.ndim:
+        row = _row(sequence)
+        if row is None:
             return None
-        lengths.append(h.shape[0])
-    if not lengths:
+        whole = row.elements if isinstance(row, StackedRow) else row
+        lengths.append(len(whole) if isinstance(whole, (range, list, tuple)) else whole.shape[0])
+        sequences.append(row)
+    return TripRows(range(min(lengths)), sequences) if lengths else None
+
+
+def _row(sequence: object) -> Row | StackedRow | None:
+    """A sequence as a row; None of another one."""
+    if type(sequence) is range:
+        return sequence
+    if type(sequence) is list or type(sequence) is tuple:
+        return _stacked(sequence)
+    h = resolve(sequence)
+    return cast("Row", sequence) if isinstance(h, (np.ndarray, TracedArray)) and h.ndim else None
+
+
+def _stacked(elements: Sequence[object]) -> StackedRow | None:
+    """A list as a row; None where its elements are of several types."""
+    values = [*map(resolve, elements)]
+    kinds = {*map(_kind, values)}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None:
         return None
-    return TripRows(range(min(lengths)), cast("tuple[Row, ...]", rows))
+    return StackedRow(elements, kind=kind, plain=all(isinstance(v, float) for v in values))
+
+
+def _kind(value: object) -> Kind | None:
+    """The type of a number or an array, and whether it is scalar and weak; None of other values."""
+    if isinstance(value, float):
+        return FLOAT, True, type(value) is float
+    if isinstance(value, TracedArray):
+        return value.type, value.scalar, value.weak
+    whole = isinstance(value, np.ndarray)
+    return (ArrayType(value.shape, value.dtype), False, False) if whole else None

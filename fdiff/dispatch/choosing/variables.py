@@ -25,6 +25,7 @@ from ...trace.looping.logged_calls import same
 
 FLOAT, WHOLE, TRUTH = (ArrayType((), dtype) for dtype in (np.dtype(float), INT, BOOL))
 _CONSTANTS = (int, float, str, bool, NoneType)
+CONTAINERS = list, tuple, dict
 _COUNTED: dict[type, ArrayType] = {int: WHOLE, bool: TRUTH}
 _PLAIN = {
     TracedArray, LocalArray, TracedLocalArray, np.ndarray, complex, Unbound, *_CONSTANTS,
@@ -37,6 +38,10 @@ class RefusedLoopError(Exception):
 
 class TooFewTripsError(RefusedLoopError):
     """A ``while`` makes more trips than its node."""
+
+
+class ManyWaysError(RefusedLoopError):
+    """A body has more ways than are run."""
 
 
 class WayRun(NamedTuple):
@@ -215,9 +220,33 @@ def _is_constant(value: object) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    if type(value) is list or type(value) is tuple:
-        return all(map(_is_plain, value))
+    if type(value) in CONTAINERS:
+        return all(map(_is_plain, elements_of(value)))
     return type(value) in _PLAIN or isinstance(value, np.generic)
+
+
+def elements_of(value: Any) -> Sequence[object]:
+    """The elements of a list, a tuple or a dict, and the keys of the dict."""
+    return [*value, *value.values()] if type(value) is dict else value
+
+
+def same_elements(container: object, other: object) -> bool:
+    """Whether two containers of one kind hold the same objects."""
+    pair = elements_of(container), elements_of(other)
+    return len(pair[0]) == len(pair[1]) and all(a is b for a, b in zip(*pair, strict=True))
+
+
+def containers_in(values: Sequence[object]) -> set[int]:
+    """The lists, tuples and dicts in values, by identity."""
+    seen, waiting = set[int](), [*values]
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        if type(value) in CONTAINERS:
+            waiting += elements_of(value)
+            seen.add(id(value))
+    return seen
 
 
 def check_memory(variables: Sequence[Variable], others: Sequence[object]) -> None:
@@ -235,9 +264,9 @@ def check_memory(variables: Sequence[Variable], others: Sequence[object]) -> Non
 
 
 def arrays_in(value: object) -> list[object]:
-    """The arrays in a value, those in lists and tuples among them."""
-    if type(value) is list or type(value) is tuple:
-        return [a for part in value for a in arrays_in(part)]
+    """The arrays in a value, those in lists, tuples and dicts among them."""
+    if type(value) in CONTAINERS:
+        return [a for part in elements_of(value) for a in arrays_in(part)]
     value = resolve(value)
     return [value] if isinstance(value, (np.ndarray, TracedArray)) else []
 

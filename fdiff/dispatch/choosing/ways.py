@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 import fdiff.intact_numpy as np
@@ -21,8 +21,10 @@ from ...trace.looping.call_log import CallLog
 from ...transforms.loops.branch_tree import Way, branching_body, negated
 from ...user_lines import user_line
 from .answers import Answers, Body, runs_of
+from .appended_rows import AppendedRows
 from .count_sizes import CountSizes
 from .counters import counted
+from .outer_numbers import outer_size
 from .trip_numbers import check_condition, check_numbers
 from .trip_rows import TripRows
 from .variables import (
@@ -61,6 +63,8 @@ class Ways:
         self.log, self.inner, self.variables, self.rows = log, log.trace, variables, rows
         self.body = body
         self.index = self.inner.input(WHOLE, scalar=True)
+        if not (rows.waits or rows.once):
+            log.sizes[self.index.node] = rows.size()
         self.inputs = [self._start(v) for v in variables]
         self.flags = {
             k: self._input(TRUTH, scalar=True) for k, v in enumerate(variables) if v.flagged
@@ -74,6 +78,7 @@ class Ways:
         self.settled = all(settled)
         self.carried = [(k, v, v.type) for k, v in enumerate(variables) if v.type is not None]
         self.loose = self._loose()
+        self.appended = AppendedRows(self.runs, len(variables))
         self.demanding = any(run.demands for run in self.runs)
         self.settled &= {*self.flags} == {*self.loose}
         for k, v in enumerate(variables):
@@ -118,8 +123,10 @@ class Ways:
 
     def check(self) -> None:
         """Refuse arrays that two variables share, or that cannot be told from others."""
+        self.appended.check(self.log, self.variables)
         for run in self.runs:
-            arrays = [v for v in run.values if isinstance(v, TracedArray) and not v.scalar]
+            values = [*run.values[: len(self.variables)], *self.appended.arrays(run)]
+            arrays = [v for v in values if isinstance(v, TracedArray) and not v.scalar]
             for array in arrays:
                 if root_of(array) is not array or array.home is not self.inner:
                     raise RefusedLoopError("a variable holds a view, or an array from outside")
@@ -169,16 +176,23 @@ class Ways:
         nodes = dict(zip([*first, *counts], [*order, *[next(places) for _ in counts]], strict=True))
         questions = [[(next(places), answer) for _, answer in run.asked] for run in runs]
         results = [[next(places) for _ in own] for own in outs]
-        index = {} if plain else {order[-1]: self.rows.size()}
+        read = {} if plain else {order[-1]: self.rows.size()}
+        read |= self._read_sizes(dict(zip(extras, order[len(inputs) :], strict=False)))
         sizes = CountSizes(
-            tape, index, {nodes[i]: growth.on(nodes) for i, growth in counts.items()}
+            tape, read, {nodes[i]: growth.on(nodes) for i, growth in counts.items()}, self.log.level
         )
         self._note_sizes(sizes, order, results)
         numbers = [i for i, (_, v, _) in enumerate(self.carried) if not (v.counts or v.weak)]
+        numbers += range(len(results[0]) - len(self.appended.kinds), len(results[0]))
         held = [own[i] for own in results for i in numbers]
         divides = not (self.log.unsure or any(v.numbers for v in self.variables))
         moving = check_numbers(tape, sizes.all(), held, divides=divides)
         return tape, order, [*map(Way, questions, results)], moving
+
+    def _read_sizes(self, extras: Mapping[int, int]) -> dict[int, int]:
+        """The sizes of numbers of Python's that change in the loop around, by nodes of the tape."""
+        sizes = {node: outer_size(self.log, extra) for extra, node in extras.items()}
+        return {node: size for node, size in sizes.items() if size is not None}
 
     def _note_sizes(self, sizes: CountSizes, order: list[int], results: list[list[int]]) -> None:
         """Note the sizes of Python's numbers that are carried; floats have none."""
@@ -200,7 +214,7 @@ class Ways:
         outs += [self._flag(run.values[k], k) for k in self.loose]
         if self.demanding:
             outs.append(reduce(self._both, run.demands, inputs[-1]))
-        return outs
+        return outs + [lift(value) for value in run.values[len(self.variables) :]]
 
     def _both(self, first: int, second: int) -> int:
         return self.inner.add(PRIMITIVES["logical_and"], (first, second))
@@ -231,6 +245,9 @@ class Ways:
         state += [self._is_new_before(self.variables[k], around) for k in self.loose]
         state += [np.array(True)] * self.demanding
         results = self._results(trace, state)
+        first = len(state)
+        rows = results[first : first + len(self.appended.kinds)]
+        self.appended.enter(trace, rows, self.rows.length)
         flags = dict(zip(self.loose, results[len(self.carried) :], strict=False))
         demands = self._demands(results)
         if around is not None:
@@ -241,14 +258,18 @@ class Ways:
             for flag in flags.values():
                 self._rely_on(trace, flag, RefusedLoopError("a variable holds what it held before"))
         if trace.calls is not None and not self.rows.once and (line := user_line()) is not None:
-            ways = f"each on one of {len(self.runs)} paths, which it chooses"
+            own = f"each on one of {len(self.runs)} paths, which it chooses"
+            ways = "whose statements choose their paths" if self.log.splits else own
             trace.calls.note(((line, 1, 0 if self.rows.waits else self.rows.length, 1, ways),))
         values = [v.constant for v in self.variables]
-        for (k, v, _), result in zip(self.carried, results, strict=False):
+        pairs = zip(self.carried, results, strict=False)
+        stores_last = sorted(pairs, key=lambda pair: pair[0][1].changed)  # others may refuse
+        for (k, v, _), result in stores_last:
             values[k] = self._behind(trace, v, result)
             if k in flags and around is not None:
                 around.flags.append((values[k], flags[k]))
                 around.unsure = True
+        self.appended.hold(values)
         if around is not None:
             around.branches |= self.branches
         return values

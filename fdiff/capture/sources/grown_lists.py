@@ -1,0 +1,54 @@
+"""Lists that statements of a loop append to, and read from their ends alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ...syntax_trees import children
+
+
+def appended(node: ast.AST) -> tuple[str, ast.expr] | None:
+    """The list that a statement appends to, by its name, and what it appends."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    function = call.func if isinstance(call, ast.Call) else None
+    if not isinstance(call, ast.Call) or not isinstance(function, ast.Attribute):
+        return None
+    plain = len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Starred)
+    name = function.value
+    if not plain or function.attr != "append" or not isinstance(name, ast.Name):
+        return None
+    return name.id, call.args[0]
+
+
+def grown_lists(statements: Sequence[ast.AST]) -> dict[str, int | None]:
+    """The lists that statements append to, with how many of their last elements are read.
+
+    None where a list is read otherwise than by the places of elements from its end.
+    """
+    reads, lists, others = dict[str, int](), set[str](), set[str]()
+    waiting: list[ast.AST] = [*statements]
+    while waiting:
+        node = waiting.pop()
+        if (append := appended(node)) is not None:
+            lists.add(append[0])
+            waiting.append(append[1])
+        elif (read := _last(node)) is not None:
+            reads[read[0]] = max(reads.get(read[0], 0), read[1])
+        else:
+            if isinstance(node, ast.Name):
+                others.add(node.id)
+            waiting += children(node)
+    return {name: None if name in others else reads.get(name, 0) for name in sorted(lists)}
+
+
+def _last(node: ast.AST) -> tuple[str, int] | None:
+    """The list that a node reads an element of by its place from the end."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
+        return None
+    place = node.slice
+    negative = isinstance(place, ast.UnaryOp) and isinstance(place.op, ast.USub)
+    number: object = getattr(getattr(place, "operand", None), "value", None)
+    if not negative or type(number) is not int or not number or isinstance(node.ctx, ast.Store):
+        return None
+    return node.value.id, number

@@ -1,0 +1,244 @@
+"""Lists, tuples and dicts that variables of a loop hold, as variables for each of their elements.
+
+A run of the body gets containers of its own. What it gives has to have the same keys. Of each list
+and dict one more variable tells whether it is new or, with other elements perhaps, what it was.
+Of a list that grows, the last elements are variables, as many as are read, and what a trip appends
+are further results.
+Our own method: docs/decisions/loops-that-choose-branches.md. Scalar replacement of aggregates:
+S. Muchnick, Advanced Compiler Design and Implementation, 1997, section 12.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, islice
+from types import CellType
+from typing import Any, NamedTuple, cast
+
+from .answers import Body, Cells, value_of
+from .variables import (
+    CONTAINERS,
+    RefusedLoopError,
+    Variable,
+    WayRun,
+    cells_of,
+    containers_in,
+    same_elements,
+)  # fmt: skip
+
+MOST = 32  # elements of all containers
+_KEYS = {int, str}
+
+
+class Form(NamedTuple):
+    """The form of a value: its kind, its keys, and the forms of its elements; no kind of others."""
+
+    kind: type | None
+    keys: tuple[int | str, ...] = ()
+    parts: tuple[Form, ...] = ()
+
+
+_LEAF = Form(None)
+
+
+class Renewal(Variable):
+    """Whether a variable holds a new container behind a trip; on all ways it may be new."""
+
+    def settle(self, runs: Sequence[WayRun], k: int) -> bool:
+        if all(run.values[k] is True for run in runs):
+            self.constant = True
+            return True
+        return super().settle(runs, k)
+
+
+class TakenApart:
+    """A body whose variables are the elements of containers; `starts` are their first values.
+
+    `owns` are the lists and dicts that variables hold at first, `grown` lists that grow with how
+    many of their last elements are read.
+    """
+
+    def __init__(
+        self,
+        starts: Mapping[str, object],
+        body: Body,
+        rows: Sequence[object],
+        grown: Mapping[str, int],
+    ) -> None:
+        self.body, self.names, self.lags = body, [*starts], grown
+        self.leaves: list[tuple[str, object]] = []
+        self.owns: list[Any] = []
+        self.places: list[str] = []
+        self.grown = {name: self._list(name, starts[name]) for name in grown}
+        ends = {name: whole[len(whole) - grown[name] :] for name, whole in self.grown.items()}
+        self.forms = [self._form(name, ends.get(name, x), ()) for name, x in starts.items()]
+        if len(self.owns) + len(self.leaves) > MOST + len(starts):
+            raise RefusedLoopError("its lists have many elements")
+        self.counts = dict[str, int]()  # of what a trip appends, by list
+        self.changed, self.renewed = set[int](), set[int]()
+        self._seen = containers_in([*cells_of(body), *rows])
+
+    @property
+    def __closure__(self) -> tuple[CellType, ...] | None:
+        closure: tuple[CellType, ...] | None = getattr(self.body, "__closure__", None)
+        return closure
+
+    def variables(self, start: Callable[[str, object], Variable]) -> list[Variable]:
+        """The variables of all elements, and of whether lists and dicts are new."""
+        news = [Renewal(f"whether {place} is new", start=False) for place in self.places]
+        return [*[start(name, value) for name, value in self.leaves], *news]
+
+    def _list(self, name: str, value: object) -> list[object]:
+        if type(value) is not list or len(value) < self.lags[name]:
+            raise RefusedLoopError(f"{name} is no list")
+        return cast("list[object]", value)
+
+    def _form(self, name: str, value: Any, around: tuple[int, ...]) -> Form:
+        kind = type(value)
+        if kind not in CONTAINERS:
+            self.leaves.append((name, value))
+            return _LEAF
+        if id(value) in around:
+            raise RefusedLoopError(f"{name} holds itself")
+        if kind is not tuple:
+            self.owns.append(value)
+            self.places.append(name)
+        keys = _keys(value)
+        if not _KEYS.issuperset(map(type, keys)):
+            raise RefusedLoopError(f"{name} has keys that are no numbers and no text")
+        here = (*around, id(value))
+        return Form(kind, keys, (*[self._form(f"{name}[{k!r}]", value[k], here) for k in keys],))
+
+    # ------------------------------------------------------------------------------ a run
+
+    def __call__(self, trip: object, *values: object) -> Cells:
+        """Run the body on containers of its own; what the elements are behind it."""
+        own: list[tuple[Any, Any]] = []
+        elements = iter(values)
+        first = [_packed(form, elements, own) for form in self.forms]
+        cells = self.body(trip, *first)
+        seen, news = dict[int, object](), iter(enumerate([*elements]))
+        results, flags = list[object](), list[object]()
+        outs = [value_of(cell) for cell in cells[1:]]
+        more = [self._appended(*each) for each in zip(self.names, first, outs, strict=True)]
+        containers = iter([container for container, _ in own])
+        for name, form, value in zip(self.names, self.forms, outs, strict=True):
+            self._unpack((name, form, value), containers, (results, flags, news), seen)
+        for k, (container, before) in enumerate(own):
+            if not same_elements(container, before):
+                self.changed.add(k)
+        results += [*flags, *chain.from_iterable(more)]
+        return [cells[0], *[partial(_same, value) for value in results]]
+
+    def _appended(self, name: str, own: Any, value: object) -> list[object]:
+        """What a run has appended to a list, which is left with its last elements."""
+        if name not in self.lags:
+            return []
+        more: list[object] = own[self.lags[name] :]
+        if value is not own or self.counts.setdefault(name, len(more)) != len(more):
+            raise RefusedLoopError(f"{name} is appended to on some ways alone")
+        del own[: len(more)]
+        return more
+
+    def _unpack(
+        self,
+        variable: tuple[str, Form, Any],
+        containers: Iterator[object],
+        into: tuple[list[object], list[object], Iterator[tuple[int, object]]],
+        seen: dict[int, object],
+    ) -> None:
+        """Take apart what a variable holds behind a run; it has the form that it had."""
+        name, form, value = variable
+        if form.kind is None:
+            if type(value) in CONTAINERS:
+                raise RefusedLoopError(f"{name} becomes a container")
+            into[0].append(value)
+            return
+        if type(value) is not form.kind or _keys(value) != form.keys:
+            raise RefusedLoopError(f"{name} becomes longer or shorter, or is of several types")
+        if form.kind is not tuple:
+            own, (k, new) = next(containers), next(into[2])
+            if id(value) in seen or id(value) in self._seen:
+                raise RefusedLoopError(f"{name} and another variable hold one list")
+            seen[id(value)] = value
+            if value is not own:
+                self.renewed.add(k)
+            into[1].append(new if value is own else True)
+        for key, part in zip(form.keys, form.parts, strict=True):
+            self._unpack((f"{name}[{key!r}]", part, value[key]), containers, into, seen)
+
+    # ------------------------------------------------------------------------------ behind all runs
+
+    def check(self, news: Sequence[Variable], *, inner: bool) -> None:
+        """Refuse lists that are changed in place and have other names, or are new elsewhere.
+
+        In the body of another loop, ways have to agree on whether they are new.
+        """
+        if inner and any(v.counts for v in news[len(self.leaves) :]):
+            raise RefusedLoopError("a variable may hold a new list, or what it held before")
+        names = [id(own) for own in self.owns]
+        lists = [id(whole) for whole in self.grown.values()]
+        for name, whole in self.grown.items():
+            if id(whole) in self._seen or [*names, *lists].count(id(whole)) > 1:
+                raise RefusedLoopError(f"{name} is appended to, and has two names")
+        for k in self.changed:
+            if k in self.renewed:
+                raise RefusedLoopError(f"{self.places[k]} is changed, and another list elsewhere")
+            if names[k] in self._seen or names.count(names[k]) > 1:
+                raise RefusedLoopError(f"{self.places[k]} is changed, and has two names")
+
+    def behind(self, values: Sequence[object], trips: Iterable[Sequence[object]]) -> list[object]:
+        """What variables hold behind the loop, whose `trips` have appended elements.
+
+        Lists and dicts that are not new are changed.
+        """
+        count = len(self.leaves)
+        leaves, news = iter(values[:count]), values[count:]
+        owns = iter(zip(self.owns, news, strict=True))
+        outs = [_rebuilt(form, leaves, owns) for form in self.forms]
+        for appended in trips:
+            elements = iter(appended)
+            for name, whole in self.grown.items():
+                whole.extend(islice(elements, self.counts[name]))
+        lists = self.grown
+        return [lists.get(name, out) for name, out in zip(self.names, outs, strict=True)]
+
+
+def _same(value: object) -> object:
+    return value
+
+
+def _keys(value: Any) -> tuple[int | str, ...]:
+    return tuple(value) if type(value) is dict else tuple(range(len(value)))
+
+
+def _of(kind: type, keys: Sequence[object], parts: Sequence[object]) -> Any:
+    return dict(zip(keys, parts, strict=True)) if kind is dict else kind(parts)
+
+
+def _packed(form: Form, leaves: Iterator[object], own: list[tuple[Any, Any]]) -> object:
+    """A value of a form for a run; its lists and dicts go into `own`, with copies."""
+    if form.kind is None:
+        return next(leaves)
+    place = len(own)
+    if form.kind is not tuple:
+        own.append((None, None))
+    value = _of(form.kind, form.keys, [_packed(part, leaves, own) for part in form.parts])
+    if form.kind is not tuple:
+        own[place] = value, value.copy()
+    return value
+
+
+def _rebuilt(form: Form, leaves: Iterator[object], owns: Iterator[tuple[Any, object]]) -> object:
+    """The value of a variable behind a loop."""
+    if form.kind is None:
+        return next(leaves)
+    own, new = (None, True) if form.kind is tuple else next(owns)
+    parts = [_rebuilt(part, leaves, owns) for part in form.parts]
+    if new:
+        return _of(form.kind, form.keys, parts)
+    for key, part in zip(form.keys, parts, strict=True):
+        if own[key] is not part:
+            own[key] = part
+    return own

@@ -1,0 +1,41 @@
+"""Numbers of Python's that change in a loop, as a loop in its body reads them.
+
+Our own method: docs/decisions/loops-that-choose-branches.md.
+"""
+
+from __future__ import annotations
+
+from ...arraytype import BOOL
+from ...trace import TracedArray
+from .answers import Answers
+from .trip_numbers import size_of_number
+from .variables import RefusedLoopError
+
+LARGEST = 1 << 52  # of an int that a loop around counts
+
+
+def outer_size(log: Answers, node: int) -> int | None:
+    """The largest size of a number of Python's that changes, by its node; None of other values."""
+    sizes = log.sizes
+    if node not in sizes:
+        sizes[node] = None  # of an input, if it is no other
+        handle = log.trace.guards.given.get(node)
+        if any(isinstance(h, TracedArray) and h.node == node for h, _ in log.numbers):
+            sizes[node] = 1 if log.trace.builder.type(node).dtype == BOOL else LARGEST
+        elif isinstance(handle, TracedArray):
+            outer = log.outer
+            while outer is not None and outer.trace is not handle.home:
+                outer = outer.outer
+            sizes[node] = None if outer is None else outer_size(outer, handle.id)
+        elif args := log.trace.builder.nodes[node].args:
+            own = {a: size for a in args if (size := outer_size(log, a)) is not None}
+            sizes[node] = size_of_number(log.trace.builder, node, own) if own else None
+    return sizes[node]
+
+
+def check_start(outer: Answers, start: object) -> None:
+    """Refuse a variable whose value is computed of numbers of Python's that change."""
+    if isinstance(start, TracedArray) and start.scalar and outer.type_of(start) is None:
+        own = start.home is outer.trace and not start.weak
+        if own and outer_size(outer, start.id) is not None:
+            raise RefusedLoopError("a variable holds a number of Python's that changes")
