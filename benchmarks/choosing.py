@@ -3,7 +3,7 @@
 A call of `value_and_grad` at a new point, where the function branches another way, in runs of the
 plain function at the same point: medians of 30 calls, after 60 (loops) or 2,000 (statements, whose
 kernels pay later).
-The programs are those of `tests/dispatch/test_choosing_forms.py` and `test_choosing_statements.py`.
+The programs are those of `tests/dispatch/test_choosing_*.py`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ FORMS = (
     "over_an_array", "over_an_enumeration", "over_zipped_rows", "clock", "implicit_steps",
     "table_in_place", "never_raises",
 )  # fmt: skip
+CONTAINERS = (
+    "state", "rebuilt", "record", "table", "integrated", "history", "trajectory", "recurrence",
+    "two_histories", "over_a_list", "over_arrays",
+)  # fmt: skip
+JOINTS = ("independent", "bands")
 STATEMENTS = ("eight", "weights")
 
 
@@ -46,7 +51,10 @@ def main() -> None:
     """Print the table."""
     sys.path[:0] = [str(TESTS), str(TESTS / "dispatch")]
     rows = []
-    kinds = ("forms", FORMS, 0.2, 60), ("statements", STATEMENTS, -0.9, 2000)
+    kinds = (
+        ("forms", FORMS, 0.2, 60), ("containers", CONTAINERS, 0.2, 60), ("joints", JOINTS, 0.2, 60),
+        ("statements", STATEMENTS, -0.9, 2000),
+    )  # fmt: skip
     for file, names, lowest, warm in kinds:
         module = functions(TESTS / "dispatch" / f"test_choosing_{file}.py", np)
         rows += [compared(name, getattr(module, name), lowest, warm) for name in names]
