@@ -38,7 +38,7 @@ class Answers:
     they are new (`ways.py`). `branches` and `unsure` say that a loop in the body branches, and that
     it left such a variable. A ``while`` in the body makes up to `within` trips; `demands` are the
     nodes of whether it ended. A body that `splits` has nodes for its statements that branch. It
-    stands in the body that answers of `outer` are for, one `level` deeper. `sizes` are those of
+    stands in the body that answers of `outer` are for, one `level` deeper. `sizes` are the sizes of
     numbers of Python's that change, by their nodes, None of other values.
     """
 

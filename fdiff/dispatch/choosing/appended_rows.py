@@ -6,7 +6,6 @@ Our own method: docs/decisions/loops-that-choose-branches.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ...arraytype import ArrayType
 from ...trace import Trace, TracedArray
@@ -25,7 +24,7 @@ class AppendedRows:
         self.kinds: list[tuple[ArrayType, bool]] = []
         self.partners: dict[int, int] = {}
         self._trace: Trace | None = None
-        self._rows: Sequence[Any] = ()
+        self._rows: Sequence[TracedArray] = ()
         self._length, self._values = 0, list[object]()
 
     def check(self, log: Answers, variables: Sequence[Variable]) -> None:
@@ -62,7 +61,7 @@ class AppendedRows:
         own = enumerate(run.values[self.count :])
         return [v for place, v in own if place not in self.partners]
 
-    def enter(self, trace: Trace, rows: Sequence[object], length: int) -> None:
+    def enter(self, trace: Trace, rows: Sequence[TracedArray], length: int) -> None:
         """Note the rows of the node that is entered."""
         self._trace, self._rows, self._length = trace, rows, length
 

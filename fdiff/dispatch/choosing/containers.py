@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from types import CellType
-from typing import Any, NamedTuple, cast
+from typing import cast
 
+from ...named_tuples import NamedTuple
 from .answers import Body, Cells, value_of
 from .variables import (
     CONTAINERS,
+    Container,
     RefusedLoopError,
     Variable,
     WayRun,
@@ -68,7 +70,7 @@ class TakenApart:
     ) -> None:
         self.body, self.names, self.lags = body, [*starts], grown
         self.leaves: list[tuple[str, object]] = []
-        self.owns: list[Any] = []
+        self.owns: list[Container] = []
         self.places: list[str] = []
         self.grown = {name: self._list(name, starts[name]) for name in grown}
         ends = {name: whole[len(whole) - grown[name] :] for name, whole in self.grown.items()}
@@ -94,27 +96,28 @@ class TakenApart:
             raise RefusedLoopError(f"{name} is no list")
         return cast("list[object]", value)
 
-    def _form(self, name: str, value: Any, around: tuple[int, ...]) -> Form:
+    def _form(self, name: str, value: object, around: tuple[int, ...]) -> Form:
         kind = type(value)
         if kind not in CONTAINERS:
             self.leaves.append((name, value))
             return _LEAF
         if id(value) in around:
             raise RefusedLoopError(f"{name} holds itself")
+        whole = cast("Container", value)
         if kind is not tuple:
-            self.owns.append(value)
+            self.owns.append(whole)
             self.places.append(name)
-        keys = _keys(value)
+        keys = _keys(whole)
         if not _KEYS.issuperset(map(type, keys)):
             raise RefusedLoopError(f"{name} has keys that are no numbers and no text")
         here = (*around, id(value))
-        return Form(kind, keys, (*[self._form(f"{name}[{k!r}]", value[k], here) for k in keys],))
+        return Form(kind, keys, (*[self._form(f"{name}[{k!r}]", whole[k], here) for k in keys],))
 
     # ------------------------------------------------------------------------------ a run
 
     def __call__(self, trip: object, *values: object) -> Cells:
         """Run the body on containers of its own; what the elements are behind it."""
-        own: list[tuple[Any, Any]] = []
+        own: list[tuple[Container, Container]] = []
         elements = iter(values)
         first = [_packed(form, elements, own) for form in self.forms]
         cells = self.body(trip, *first)
@@ -131,19 +134,20 @@ class TakenApart:
         results += [*flags, *chain.from_iterable(more)]
         return [cells[0], *[partial(_same, value) for value in results]]
 
-    def _appended(self, name: str, own: Any, value: object) -> list[object]:
+    def _appended(self, name: str, own: object, value: object) -> list[object]:
         """What a run has appended to a list, which is left with its last elements."""
         if name not in self.lags:
             return []
-        more: list[object] = own[self.lags[name] :]
+        window = cast("list[object]", own)
+        more = window[self.lags[name] :]
         if value is not own or self.counts.setdefault(name, len(more)) != len(more):
             raise RefusedLoopError(f"{name} is appended to on some ways alone")
-        del own[: len(more)]
+        del window[: len(more)]
         return more
 
     def _unpack(
         self,
-        variable: tuple[str, Form, Any],
+        variable: tuple[str, Form, object],
         containers: Iterator[object],
         into: tuple[list[object], list[object], Iterator[tuple[int, object]]],
         seen: dict[int, object],
@@ -155,7 +159,8 @@ class TakenApart:
                 raise RefusedLoopError(f"{name} becomes a container")
             into[0].append(value)
             return
-        if type(value) is not form.kind or _keys(value) != form.keys:
+        whole = cast("Container", value)
+        if type(value) is not form.kind or _keys(whole) != form.keys:
             raise RefusedLoopError(f"{name} becomes longer or shorter, or is of several types")
         if form.kind is not tuple:
             own, (k, new) = next(containers), next(into[2])
@@ -166,7 +171,7 @@ class TakenApart:
                 self.renewed.add(k)
             into[1].append(new if value is own else True)
         for key, part in zip(form.keys, form.parts, strict=True):
-            self._unpack((f"{name}[{key!r}]", part, value[key]), containers, into, seen)
+            self._unpack((f"{name}[{key!r}]", part, whole[key]), containers, into, seen)
 
     # ------------------------------------------------------------------------------ behind all runs
 
@@ -209,32 +214,35 @@ def _same(value: object) -> object:
     return value
 
 
-def _keys(value: Any) -> tuple[int | str, ...]:
+def _keys(value: Container) -> tuple[int | str, ...]:
     return tuple(value) if type(value) is dict else tuple(range(len(value)))
 
 
-def _of(kind: type, keys: Sequence[object], parts: Sequence[object]) -> Any:
+def _of(kind: type, keys: Sequence[object], parts: Sequence[object]) -> object:
     return dict(zip(keys, parts, strict=True)) if kind is dict else kind(parts)
 
 
-def _packed(form: Form, leaves: Iterator[object], own: list[tuple[Any, Any]]) -> object:
+def _packed(form: Form, leaves: Iterator[object], own: list[tuple[Container, Container]]) -> object:
     """A value of a form for a run; its lists and dicts go into `own`, with copies."""
     if form.kind is None:
         return next(leaves)
-    place = len(own)
+    place, whole = len(own), cast("Container", ())
     if form.kind is not tuple:
-        own.append((None, None))
+        own.append((whole, whole))
     value = _of(form.kind, form.keys, [_packed(part, leaves, own) for part in form.parts])
     if form.kind is not tuple:
-        own[place] = value, value.copy()
+        whole = cast("Container", value)
+        own[place] = whole, whole.copy()
     return value
 
 
-def _rebuilt(form: Form, leaves: Iterator[object], owns: Iterator[tuple[Any, object]]) -> object:
+def _rebuilt(
+    form: Form, leaves: Iterator[object], owns: Iterator[tuple[Container, object]]
+) -> object:
     """The value of a variable behind a loop."""
     if form.kind is None:
         return next(leaves)
-    own, new = (None, True) if form.kind is tuple else next(owns)
+    own, new = (cast("Container", ()), True) if form.kind is tuple else next(owns)
     parts = [_rebuilt(part, leaves, owns) for part in form.parts]
     if new:
         return _of(form.kind, form.keys, parts)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import fdiff.intact_numpy as np
 
 from ...foreign_errors import whole_exit
 from ...trace.local_arrays import LocalArray
-from .variables import CONTAINERS, RefusedLoopError, elements_of, same_elements
+from .variables import CONTAINERS, Container, RefusedLoopError, elements_of, same_elements
 
 
 class Surroundings:
@@ -22,7 +22,7 @@ class Surroundings:
 
     def __init__(self, values: Iterable[object]) -> None:
         self.arrays: list[tuple[LocalArray, np.ndarray]] = []
-        self.containers: list[tuple[Any, Any]] = []
+        self.containers: list[tuple[list[object] | dict[object, object], Container]] = []
         seen, waiting = set[int](), [*values]
         while waiting:
             value: Any = waiting.pop()
@@ -32,7 +32,7 @@ class Surroundings:
             if type(value) in CONTAINERS:
                 waiting += elements_of(value)
             if type(value) in (list, dict):
-                self.containers.append((value, value.copy()))
+                self.containers.append((value, cast("Container", value).copy()))
             elif type(value) is LocalArray and value.flags.writeable:
                 self.arrays.append((value, np.array(value).view(np.ndarray)))
 
@@ -54,7 +54,10 @@ class Surroundings:
         for own, before in self.containers:
             if not same_elements(own, before):
                 own.clear()
-                (own.update if type(own) is dict else own.extend)(before)
+                if isinstance(own, dict):
+                    own.update(cast("dict[object, object]", before))
+                else:
+                    own.extend(before)
                 changed = True
         for array, content in self.arrays:
             if array.tobytes() != content.tobytes():

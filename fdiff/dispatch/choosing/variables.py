@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import NoneType
-from typing import Any
+from typing import Any, Protocol, cast
 
 import fdiff.intact_numpy as np
 
@@ -30,6 +30,16 @@ _COUNTED: dict[type, ArrayType] = {int: WHOLE, bool: TRUTH}
 _PLAIN = {
     TracedArray, LocalArray, TracedLocalArray, np.ndarray, complex, Unbound, *_CONSTANTS,
 }  # fmt: skip
+
+
+class Container(Protocol):
+    """A list, a tuple or a dict; the tuple cannot change."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[int | str]: ...
+    def __getitem__(self, key: int | str, /) -> object: ...
+    def __setitem__(self, key: int | str, value: object, /) -> None: ...
+    def copy(self) -> Container: ...
 
 
 class RefusedLoopError(Exception):
@@ -225,9 +235,11 @@ def _is_plain(value: object) -> bool:
     return type(value) in _PLAIN or isinstance(value, np.generic)
 
 
-def elements_of(value: Any) -> Sequence[object]:
+def elements_of(value: object) -> Sequence[object]:
     """The elements of a list, a tuple or a dict, and the keys of the dict."""
-    return [*value, *value.values()] if type(value) is dict else value
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return cast("Sequence[object]", value)
 
 
 def same_elements(container: object, other: object) -> bool:
