@@ -21,6 +21,15 @@ def state(x):
     return s[0] + 2 * s[1] - s[2] + alias[1] * len(s)
 
 
+def stores_into_a_list(x):
+    s, last = x[0], [0]
+    for k in range(N):
+        s = np.sin(s + W[k])
+        if s > x[1]:
+            last[0] = k
+    return s * last[0]
+
+
 def rebuilt(x):
     y = [x[0], x[1]]
     first = y
@@ -172,7 +181,7 @@ def over_zipped_lists(x):
 
 
 CHOOSING = (
-    state, rebuilt, record, pair, table, arrays_in_a_list, integrated, history, trajectory,
+    state, stores_into_a_list, rebuilt, record, pair, table, arrays_in_a_list, integrated, history, trajectory,
     recurrence, two_histories, inner_history, over_a_list, over_arrays, over_zipped_lists,
 )  # fmt: skip
 

@@ -215,7 +215,7 @@ def _same(value: object) -> object:
 
 
 def _keys(value: Container) -> tuple[int | str, ...]:
-    return tuple(value) if type(value) is dict else tuple(range(len(value)))
+    return tuple(value) if isinstance(value, dict) else tuple(range(len(value)))
 
 
 def _of(kind: type, keys: Sequence[object], parts: Sequence[object]) -> object:

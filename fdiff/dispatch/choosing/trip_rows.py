@@ -41,7 +41,8 @@ class StackedRow:
         if self.whole is None and trace.calls is not None:
             trace.calls.depth += 1  # the call is none of the user's
             try:
-                self.whole = FUNCTIONS[np.stack]([*map(resolve, self.elements)])
+                whole = FUNCTIONS[np.stack]([*map(resolve, self.elements)])
+                self.whole = cast("TracedArray", whole)
             finally:
                 trace.calls.depth -= 1
 
@@ -140,10 +141,15 @@ def trip_rows(rows: object, *, waits: bool, once: bool) -> TripRows | None:
         row = _row(sequence)
         if row is None:
             return None
-        whole = row.elements if isinstance(row, StackedRow) else row
-        lengths.append(len(whole) if isinstance(whole, (range, list, tuple)) else whole.shape[0])
+        lengths.append(_length(row))
         sequences.append(row)
     return TripRows(range(min(lengths)), sequences) if lengths else None
+
+
+def _length(row: Row | StackedRow) -> int:
+    if isinstance(row, StackedRow):
+        return len(row.elements)
+    return len(row) if isinstance(row, range) else int(row.shape[0])
 
 
 def _row(sequence: object) -> Row | StackedRow | None:
