@@ -181,8 +181,9 @@ def over_zipped_lists(x):
 
 
 CHOOSING = (
-    state, stores_into_a_list, rebuilt, record, pair, table, arrays_in_a_list, integrated, history, trajectory,
-    recurrence, two_histories, inner_history, over_a_list, over_arrays, over_zipped_lists,
+    state, stores_into_a_list, rebuilt, record, pair, table, arrays_in_a_list, integrated, history,
+    trajectory, recurrence, two_histories, inner_history, over_a_list, over_arrays,
+    over_zipped_lists,
 )  # fmt: skip
 
 
