@@ -584,3 +584,37 @@ def test_numbers_of_other_classes_are_other_programs(general):
     quickly(kinds, general, 2.0)
     assert kinds(np.array(2.0)) == 12.0
     assert kinds(np.float64(2.0)) == 4.0
+
+
+def pairs(x, i, j):
+    d = x[i] - x[j]
+    return np.sum(d**4 + x[i] * x[j])
+
+
+def hessian_of_pairs(x, i, j):
+    hessian = np.zeros((len(x), len(x)))
+    for a, b in zip(i, j, strict=True):
+        second = 12.0 * (x[a] - x[b]) ** 2
+        hessian[[a, b], [a, b]] += second if a != b else 0.0
+        hessian[[a, b], [b, a]] += 1.0 - second if a != b else 1.0
+    return hessian
+
+
+@pytest.mark.parametrize("way", ["arguments", "captured", "keywords"])
+def test_kernels_compare_the_index_arrays_that_zeros_depend_on(way, general):
+    """A fast path runs the kernel of one structure, and leaves other index arrays to Python."""
+    i, j = np.triu_indices(6, 1)
+    x = np.linspace(0.1, 1.0, 6)
+    hessian = fdiff.hessian((lambda x: pairs(x, i, j)) if way == "captured" else pairs)
+    hand, named = ((i, j) if way == "arguments" else ()), {}
+    if way == "keywords":
+        named = {"i": i, "j": j}
+    for _ in range(4):
+        hessian(x, *hand, **named)
+    assert isinstance(hessian.implementation, BuiltinFunctionType)
+    count = len(general)
+    np.testing.assert_allclose(hessian(x, *hand, **named), hessian_of_pairs(x, i, j), rtol=1e-13)
+    assert len(general) == count
+    i[3:5] = 5, 1
+    np.testing.assert_allclose(hessian(x, *hand, **named), hessian_of_pairs(x, i, j), rtol=1e-13)
+    assert len(general) > count

@@ -9,6 +9,8 @@ import fdiff
 from fdiff.dispatch.program import Program
 from fdiff.functional.operators.structured_steps import CHANGES, STRUCTURES
 from fdiff.transforms.sparsity.column_colouring import colours
+from fdiff.transforms.terms import dense_tapes
+from fdiff.transforms.terms.gathered_rows import columns_of_gathered_rows
 
 N = 40
 X = 0.5 + np.random.default_rng(4).uniform(0.1, 0.9, N)
@@ -502,3 +504,50 @@ def test_derivatives_of_empty_arrays(name, operator):
     np.testing.assert_array_equal(operator(lambda x: f(x[:0]))(np.ones(4)), np.zeros((*shape, 4)))
     squares = lambda x: np.sum(f(x) ** 2)
     assert fdiff.hessian(squares)(np.ones(0)).shape == (0, 0)
+
+
+# --- rows that are gathered ---------------------------------------------------------------------
+
+CORNERS = np.random.default_rng(7).normal(size=(9, 3))
+PICKED = np.random.default_rng(8).integers(-9, 9, 40)
+
+
+def moved(t):
+    """Corners that move, read more often than there are corners: constants stand in between."""
+    grown = CORNERS * np.exp(t[1] * CORNERS[:, :1]) + np.sin(t[0] * CORNERS[:, ::-1])
+    return (grown * t[5] + t[2:5])[PICKED]
+
+
+GATHERED = {
+    "as they are": moved,
+    "flat": lambda t: (1.0 - moved(t)).ravel(),
+    "scaled by rows": lambda t: moved(t) * np.arange(40.0)[:, None],
+    "twice": lambda t: moved(t)[PICKED % 7].reshape(3, 40),
+    "one column": lambda t: moved(t)[:, 1],
+    "with another term": lambda t: moved(t) + t[3] * t[5],
+    "infinite": lambda t: moved(t) * np.where(np.arange(40) == 3, np.inf, 1.0)[:, None],
+}
+
+
+@pytest.mark.parametrize("name", GATHERED)
+def test_rows_that_are_gathered_are_those_of_sweeps(name, monkeypatch):
+    f, t = GATHERED[name], np.array([0.3, -0.2, 0.5, 1.0, -1.5, 0.7])
+    uses = []
+
+    def columns(*args):
+        uses.append(columns_of_gathered_rows(*args))
+        return uses[-1]
+
+    monkeypatch.setattr(dense_tapes, "columns_of_gathered_rows", columns)
+    terms = fdiff.jacobian(f)(t)
+    used = any(use is not None for use in uses)
+    assert used == (name not in ("one column", "with another term"))
+    with np.errstate(invalid="ignore"):
+        columns = [fdiff.jvp(f, t, v)[1] for v in np.eye(6)]
+    sweeps = np.stack(columns, axis=-1)
+    finite = np.isfinite(sweeps)
+    assert finite.all() or name == "infinite"
+    np.testing.assert_allclose(terms[finite], sweeps[finite], rtol=1e-13, atol=1e-15)
+    apart = terms.reshape(-1, 3, 6) if name in ("as they are", "flat", "infinite") else None
+    if apart is not None:  # the corner moves along each axis by its own entry of `t`
+        assert not apart[:, ~np.eye(3, 6, 2, dtype=bool) & (np.arange(6) % 5 > 1)].any()

@@ -104,7 +104,8 @@ class _KernelCall:
         if self._guard in self._slots or (variant.traced.check is not None and self._guard is None):
             raise NoFastPathError
         captured = [self.pins[p].arrays[k] for p, k in variant.conditions.order]
-        call = RecordedCall(variant, registers.leaves, registers.spec, split, captured)
+        leaves, spec = registers.leaves, registers.spec
+        call = RecordedCall(variant, leaves, spec, split, captured, has_values=True)
         if len(call.recording.runs) != 1:
             raise NoFastPathError
         (run,), vectors = call.recording.runs, call.vectors

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 import fdiff.intact_numpy as np
 
@@ -64,9 +63,13 @@ class _Write(NamedTuple):
 
 
 class PlanRecording:
-    """The record of a plan: its `run` replaces `plans.execute`. `arrays` are the plan's inputs."""
+    """The record of a plan: its `run` replaces `plans.execute`. `arrays` are the plan's inputs.
 
-    def __init__(self, arrays: Sequence[object]) -> None:
+    A plan may choose its step by the `values` of index arrays: `reads_values` says that it did.
+    """
+
+    def __init__(self, arrays: Sequence[object], values: Sequence[object] = ()) -> None:
+        self._values, self.reads_values = values, False
         self._made: list[PlannedArray] = []
         self._zeros: list[PlannedArray] = []
         self._log: list[PlannedRun | _Write] = []
@@ -102,9 +105,12 @@ class PlanRecording:
         """Note a copy."""
         self._log.append(_Write(source, target))
 
-    def download(self, array: DeviceArray) -> NoReturn:
-        """Refuse to compute with an array that has no values."""
-        raise TypeError("the plan computes with an output of its kernel")
+    def download(self, array: PlannedArray) -> np.ndarray:
+        """The values of an input, if there are any; outputs have none."""
+        if array.number >= len(self._values):
+            raise TypeError("the plan computes with an output of its kernel")
+        self.reads_values = True
+        return np.asarray(self._values[array.number])
 
     export = download
 
@@ -203,6 +209,7 @@ class RecordedCall:
     of this record. `sources` are the sources of the plan's inputs, first the `traced` ones, then
     the captured arrays; `vectors` stand for the vectors of a product. `result` is built of planned
     arrays; it is None, and `error` the exception, where code of Python computes with outputs.
+    Code of Numba and C functions are compiled by types: their leaves have no values.
     """
 
     def __init__(
@@ -212,8 +219,10 @@ class RecordedCall:
         spec: Spec,
         split: Split,
         captured: Sequence[np.ndarray],
+        *,
+        has_values: bool = False,
     ) -> None:
-        self.variant = variant
+        self.variant, self._has_values = variant, has_values
         markers = [*map(_marker, leaves)]
         args, named = unflatten(spec, markers)
         own, self.vectors = split(args)
@@ -232,9 +241,13 @@ class RecordedCall:
             self.error, self.result = error, None
 
     def _run(self) -> None:
-        self.recording = PlanRecording(self._inputs)
+        values = self._inputs if self._has_values else ()
+        self.recording = PlanRecording(self._inputs, values)
         plan = self.variant.plan
         self.result = plan.call(self.recording.arrays, self.vectors, self.recording.run)
+        steps = [run.step for run in self.recording.runs]
+        if self.recording.reads_values and steps != [plan.only_step()]:
+            raise TypeError("the plan chooses its steps by values that no kernel compares")
         self.recording.placed(self.result)  # a class of the user's may look at what it is given
 
     def leaf_of(self, value: object) -> int:

@@ -23,6 +23,7 @@ from ...trace import Array, TracedArray
 from ..activity import reached
 from ..simplify import SimplifyingTrace
 from .frozen_values import FrozenValues, Known
+from .gathered_rows import columns_of_gathered_rows
 from .slot_stores import stored_pieces
 from .sparse_slots import filled, places_of
 from .sparse_tapes import REFUSALS, BlockDerivation, finished, lower_entries
@@ -164,6 +165,9 @@ def side_by_side(sweep: LinearSweep, node: int) -> Array | None:
     type_, columns = sweep.type(node), sweep.cuts.columns
     if not columns or not type_.size:
         return None
+    gathered = columns_of_gathered_rows(sweep, node)
+    if gathered is not None:
+        return gathered
     merging = Merging(sweep.maps, sweep.lift, type_.dtype)
     blocks: list[tuple[int, Array]] = []
     for t in merging.side_by_side(sweep.terms.get(node, ())):
