@@ -52,7 +52,7 @@ def mask_of_seeds(primitive: Primitive, seeds: Sequence[object]) -> Array | None
     if by_operand:  # of one output
         return None
     whole = primitive.family == "elementwise"
-    kept = masks if whole else [np.any(mask) for mask in masks]
+    kept: Any = masks if whole else [np.any(mask) for mask in masks]
     return reduce(np.logical_or, kept)
 
 

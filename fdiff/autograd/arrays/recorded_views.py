@@ -229,7 +229,7 @@ def link_to(
         _join_view(out, ViewOfOne(what, args, kwargs, key), x)
 
 
-def _shares(value: np.ndarray, x: Any) -> bool:
+def _shares(value: np.ndarray, x: object) -> bool:
     """Whether an array looks at the memory of an operand that is a recorded array."""
     if type(x) is not RecordedArray or x.value.__class__ is not np.ndarray:
         return False

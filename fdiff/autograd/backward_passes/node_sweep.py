@@ -114,7 +114,7 @@ class NodeSweep:
         hooks = node.hooks
         arrived = bars
         if hooks is not None:
-            bars = self._hooked(node, bars)
+            bars = self._array_hooks(node, bars)
         further = self.needed is None or any(
             e is not None and e[0] in self.needed for e in node.edges
         )
@@ -132,7 +132,7 @@ class NodeSweep:
             return
         self.ran.append(node)
         if hooks is not None and hooks.before:
-            bars = self._hooked_bars(node, bars)
+            bars = self._prehook(node, bars)
         if self.fragile.behind(node):
             whole = {
                 k: np.ones(bar.shape, np.bool_) for k, (bar, mask) in bars.items() if mask is None
@@ -142,14 +142,14 @@ class NodeSweep:
             watched = anomaly_watch.in_force() is not None
             parts = watched_pull(self.rules, node, bars) if watched else self.rules.pull(node, bars)
         if hooks is not None and hooks.after:
-            parts = self._hooked(node, parts, bars)
+            parts = self._posthook(node, parts, bars)
         for edge, part in zip(node.edges, parts, strict=True):
             if part is not None and edge is not None:
                 target, nr = edge
                 if self.needed is None or target in self.needed:
                     self._add(target, nr, *part)
 
-    def _hooked(self, node: GraphNode, bars: Bars) -> Bars:
+    def _array_hooks(self, node: GraphNode, bars: Bars) -> Bars:
         """Cotangents of the outputs after the hooks of the arrays that these are."""
         hooks = node.hooks
         assert hooks is not None
@@ -164,7 +164,7 @@ class NodeSweep:
                 out[nr] = new, None
         return out
 
-    def _hooked_bars(self, node: GraphNode, bars: Bars) -> Bars:
+    def _prehook(self, node: GraphNode, bars: Bars) -> Bars:
         hooks = node.hooks
         assert hooks is not None
         for hook in list(hooks.before.values()):
@@ -173,7 +173,7 @@ class NodeSweep:
             bars = self._replaced(call_hook(hook, shown, form="hook(grads)"), bars, count)
         return bars
 
-    def _hooked(self, node: GraphNode, parts: list[Part | None], bars: Bars) -> list[Part | None]:
+    def _posthook(self, node: GraphNode, parts: list[Part | None], bars: Bars) -> list[Part | None]:
         hooks = node.hooks
         assert hooks is not None
         count = self.rules.outputs(node)
