@@ -25,6 +25,7 @@ from ..hooks import hooks
 from ..named_tuples import NamedTuple
 from ..ops.entrywise.elementwise import add, exp
 from ..ops.entrywise.kink_marks import kink_search
+from ..ops.shapes.gather_scatter import gather
 from ..ops.shapes.joining_and_splitting import concatenate
 from ..ops.shapes.view_ops import update
 from ..process.forking import imported
@@ -154,7 +155,7 @@ vectorise_loops = step_where(  # eight parts at least (`prepare/loop_joins.py: F
     (concatenate, update, add), "prepare.loop_vectorisation", "vectorise_loops", 8
 )
 recognise_matrix_functions = late_step("prepare.spectral_functions", "recognise_matrix_functions")
-rows_read = late_step("sparsity.row_selection", "rows_read")
+rows_read = step_where((gather,), "sparsity.row_selection", "rows_read")
 
 # --- steps: name, what it does; what it needs; what it leaves true -------------------------------
 # fmt: off

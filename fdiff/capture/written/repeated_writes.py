@@ -16,7 +16,7 @@ import fdiff.intact_numpy as np
 
 from ...bounded_cache import WeakKeys
 from ...foreign_errors import not_signalled
-from ...process.forking import no_fork
+from ...process.forking import late
 from ..dependency_nodes import Array, Equal, Identical
 from ..printing_functions import stand_in
 from ..proxies.object_proxy import own_class
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .write_log import WriteLog
     from .write_programs import Effects
 
+new_log = late("write_log", __package__, "WriteLog")  # most functions write nothing
 NUMBERS = frozenset((int, float, np.float64, np.float32))
 _STATES = (None, True, False, MISSING)  # what tells whether something was done: few values each
 _NEVER = ""  # among the places of a function: it is to find numbers as they are
@@ -81,14 +82,17 @@ class RepeatedWrites:
         self._arrays = arrays
         self._tape = tape
         self._handle = handle
+        self._node = node
         self._log: WriteLog | None = None
-        if tape is not None:
-            with no_fork:  # few programs trace a function while fdiff is imported
-                from .write_log import WriteLog  # noqa: PLC0415 - see above
-            self._log = WriteLog(tape.output, node, own_class, self._enter)
         self._rewritten: set[str] = set()
         self._looked_at, self._changed = 0, NamesInCode(frozenset(), frozenset())
         self.once = self.direct = self.speculates = False
+
+    def _started(self, tape: RecordedTape) -> WriteLog:
+        """The log, begun by the first write, or the first number that may be written again."""
+        if self._log is None:
+            self._log = new_log(tape.output, self._node, own_class, self._enter)
+        return self._log
 
     def begin(self, f: object) -> None:
         """Called when it is known which function runs."""
@@ -99,7 +103,7 @@ class RepeatedWrites:
 
     def stop(self) -> None:
         """No later call will do what the run writes."""
-        if self.speculates and self._log is not None:
+        if self.speculates and self._tape is not None:
             self._context.note("numbers that are read and written again")
         self._tape = self._log = None
 
@@ -112,16 +116,16 @@ class RepeatedWrites:
 
         Whether it does so is known (`sure`), or guessed by the name of the place.
         """
-        if self._log is None or type(value) not in NUMBERS:
+        if self._tape is None or type(value) not in NUMBERS:
             return None
         if not sure and not self._expected(where, self.names().rewritten):
             return None
-        self.speculates = True
+        self.speculates, log = True, self._started(self._tape)
         if type(value) is int:
             node = NumberRead(int)
-            return SymbolicNumber(self._log, self._log.read(place, node), value), node
+            return SymbolicNumber(log, log.read(place, node), value), node
         node, entered = self._enter(value, type(value), where)
-        self._log.read(place, node)
+        log.read(place, node)
         return entered, node
 
     def _enter(
@@ -145,7 +149,7 @@ class RepeatedWrites:
     def _expected(self, where: Where, names: Collection[str]) -> bool:
         """Whether the run may write to a place: its last name is one of `names`, or it once did."""
         last = ITEM if isinstance(where, tuple) else where.rpartition(".")[2]
-        return self._log is not None and (last in names or label(where) in self._rewritten)
+        return self._tape is not None and (last in names or label(where) in self._rewritten)
 
     def logs(self, where: Where) -> bool:
         """Whether the run may append to a list."""
@@ -183,10 +187,10 @@ class RepeatedWrites:
 
     def _noted(self, method: str, *what: object) -> bool:
         """Note something by a method of the log; whether later calls can do it."""
-        if self._log is None:
+        if self._tape is None:
             return False
         try:
-            getattr(self._log, method)(*what)
+            getattr(self._started(self._tape), method)(*what)
         except not_signalled(NoEffectError, RecursionError):
             return False
         return True
@@ -196,7 +200,7 @@ class RepeatedWrites:
 
         The next trace may be for more, if what it finds there is an input (`again`).
         """
-        if again and self._log is not None and label(where) not in self._rewritten:
+        if again and self._tape is not None and label(where) not in self._rewritten:
             self._learn(label(where))
             self.once = True
         else:
@@ -207,7 +211,7 @@ class RepeatedWrites:
         if before is None or isinstance(before, Array):
             return True
         if isinstance(before, NumberRead):
-            return self._log is not None and not self._log.is_fixed(before)
+            return self._tape is not None and not self._started(self._tape).is_fixed(before)
         if not isinstance(before, Identical | Equal):
             return False
         return any(before.value is state for state in _STATES)
@@ -217,7 +221,7 @@ class RepeatedWrites:
     def shown(self, value: object) -> Pair | None:
         """The stand-in for a function or an object that shows text."""
         pair = stand_in(self._context, self, value)
-        if pair is not None and self._log is None:
+        if pair is not None and self._tape is None:
             self._context.meet(value)
         return pair
 
@@ -226,7 +230,7 @@ class RepeatedWrites:
         kwargs: dict[str, object],
     ) -> object:  # fmt: skip
         """Call what shows text, now and after later calls."""
-        if self._log is None or self._tape is None:
+        if self._tape is None:
             self._context.note(words)
             return call(*args, **kwargs)
         if not self._noted("show", call, args, kwargs):
@@ -234,10 +238,11 @@ class RepeatedWrites:
         if self._context.state.tentative:
             return None
         self.direct = True
-        plain = partial(self._log.shown_now, settle=self._context.settle)
+        log = self._started(self._tape)
+        plain = partial(log.shown_now, settle=self._context.settle)
         arguments = [plain(value) for value in args]
         named = {name: plain(value) for name, value in kwargs.items()}
-        with self._tape.unseen(), self._log.relying_on_nothing():
+        with self._tape.unseen(), log.relying_on_nothing():
             result = call(*arguments, **named)
         if type(result) is int:  # how long the text was
             return SymbolicNumber(OtherConditions(partial(self._context.note, words)), "", result)
@@ -245,7 +250,9 @@ class RepeatedWrites:
 
     def formatted(self, value: object, spec: str, text: str, frame: FrameType) -> str | None:
         """The mark for a value in an f-string that is shown; None where it may go elsewhere."""
-        return None if self._log is None else self._log.formatted(value, spec, text, frame)
+        if self._tape is None:
+            return None
+        return self._started(self._tape).formatted(value, spec, text, frame)
 
     # --------------------------------------------------------------------------------- the end
 
@@ -254,7 +261,7 @@ class RepeatedWrites:
 
         `roots` are the nodes from which a later call finds the objects.
         """
-        log, self._log = self._log, None
+        log, self._log, self._tape = self._log, None, None
         if log is None or not log.some():
             return None
         if not {*map(id, log.targets())} <= reachable(roots):
