@@ -83,6 +83,14 @@ def loop_dtypes(ufunc: np.ufunc, operands: tuple[np.dtype | type, ...]) -> tuple
     return ufunc.resolve_dtypes((*operands, *(None,) * ufunc.nout))
 
 
+_PYTHON = {"c": complex, "f": float, "i": int}
+
+
+def python_type(dtype: np.dtype) -> type:
+    """The type of the numbers of Python's that a weakly typed scalar of this dtype stands for."""
+    return _PYTHON[dtype.kind]
+
+
 @lru_cache(maxsize=4096)
 def promote(*operands: np.dtype | type) -> np.dtype:
     """Common dtype of arrays and weak Python scalars, as ``np.result_type`` gives it."""

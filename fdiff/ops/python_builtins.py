@@ -10,6 +10,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ..arraytype import INT, python_type
 from ..capture.symbolic_numbers import SymbolicNumber
 from ..capture.value_kinds import module_name
 from ..primitive import REPLACEMENTS
@@ -18,11 +19,14 @@ from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import LocalArray, TracedLocalArray
 from ..trace.traced_keys import Text, TracedKey, is_made_of_value
 
+_OF_PYTHON = np.dtype(float), INT
+
 
 def _class_of(x: TracedArray) -> type:
     """The class of what `x` stands for."""
     if x.scalar or x.weak:
-        return float if x.weak and x.dtype == np.float64 else x.dtype.type
+        python = x.weak and x.dtype in _OF_PYTHON
+        return python_type(x.dtype) if python else x.dtype.type
     return np.ndarray
 
 

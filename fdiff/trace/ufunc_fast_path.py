@@ -10,7 +10,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ..arraytype import ArrayType, loop_dtypes
+from ..arraytype import ArrayType, loop_dtypes, python_type
 from ..bounded_cache import keep
 from ..named_tuples import NamedTuple
 from ..primitive import UFUNCS, Primitive
@@ -94,7 +94,7 @@ def _learn(
         if not isinstance(x, TracedArray):
             kinds.append(type(x))
         elif x.weak:
-            kinds.append(complex if x.dtype.kind == "c" else float)
+            kinds.append(python_type(x.dtype))
         else:
             kinds.append(x.dtype)
     loop = loop_dtypes(ufunc, tuple(kinds))[: len(operands)]

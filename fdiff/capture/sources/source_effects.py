@@ -35,7 +35,8 @@ _METHODS = """
 _FUNCTIONS = """
     all allclose amax amin any append arange argmax argmin array asarray atleast_1d clip
     concatenate convolve copy cross cumsum diag diagonal diff dot einsum empty empty_like
-    expand_dims eye float64 full full_like hstack identity inner interp isclose kron linspace
+    expand_dims eye float32
+    float64 full full_like hstack identity inner interp isclose kron linspace
     max mean median min nan_to_num ones ones_like outer prod ravel reshape roll round sort
     squeeze stack std sum swapaxes tensordot tile trace transpose tril triu var vdot vstack
     where zeros zeros_like norm solve inv det slogdet cholesky matrix_power

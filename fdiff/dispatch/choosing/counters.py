@@ -143,7 +143,7 @@ def _constant(node: ast.expr) -> float | None:
 def counted(trace: Trace, variable: Variable, result: TracedArray) -> object:
     """What a variable of Python's numbers holds behind a loop."""
     if isinstance(log := trace.calls, Answers):  # in the body of another one
-        number = TracedArray(trace, result.id, result.type, scalar=True, weak=variable.weak)
+        number = TracedArray(trace, result.id, result.type, scalar=True, weak=variable.of_python)
         if variable.python is not None and variable.growth is not None:
             log.numbers.append((number, variable.python))
             log.counts[result.id] = variable.growth

@@ -5,7 +5,7 @@ Our own method: docs/decisions/loops-that-choose-branches.md.
 
 from __future__ import annotations
 
-from ...arraytype import BOOL
+from ...arraytype import BOOL, INT
 from ...trace import TracedArray
 from .answers import Answers
 from .trip_numbers import size_of_number
@@ -37,5 +37,6 @@ def check_start(outer: Answers, start: object) -> None:
     """Refuse a variable whose value is computed of numbers of Python's that change."""
     if isinstance(start, TracedArray) and start.scalar and outer.type_of(start) is None:
         own = start.home is outer.trace and not start.weak
-        if own and outer_size(outer, start.id) is not None:
+        whole = start.weak and start.type.dtype == INT
+        if whole or (own and outer_size(outer, start.id) is not None):
             raise RefusedLoopError("a variable holds a number of Python's that changes")

@@ -12,7 +12,8 @@ from ...primitive import PRIMITIVES, Primitive
 from ...tape import Builder, Tape
 from .variables import RefusedLoopError
 
-_TYPES = (np.dtype(float), np.dtype(complex), INT, BOOL)
+_SINGLE = np.dtype("f4"), np.dtype("c8")
+_TYPES = (np.dtype(float), np.dtype(complex), *_SINGLE, INT, BOOL)
 _ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _ABSOLUTE, _CONVERT, _NOT, _POWER, _DIVIDE, _FLOOR, _MOD = (
     PRIMITIVES[name]
     for name in ("add", "subtract", "multiply", "negative", "absolute", "convert", "logical_not",
@@ -74,10 +75,18 @@ def size_of_number(nodes: Builder, node: int, own: Mapping[int, int]) -> int | N
     return _size(nodes, nodes.nodes[node], own)
 
 
+def check_precision(tape: Tape) -> None:
+    """Refuse single precision, to which floats of Python's adapt and those of NumPy do not."""
+    if any(t.dtype in _SINGLE for node in tape.nodes for t in node.types):
+        raise RefusedLoopError(
+            "it computes in single precision, and a number of Python's becomes one of NumPy's"
+        )
+
+
 def _check_types(node: Node) -> None:
     """Refuse what numbers of Python's adapt to, and sums of truth values, which Python counts."""
     if any(t.dtype not in _TYPES for t in node.types):
-        raise RefusedLoopError("it computes in other types than float64, complex128 and int64")
+        raise RefusedLoopError("it computes in other types than floats of 32 and 64 bits and int64")
     single = node.primitive in (_ADD, _MULTIPLY, _NOT) and not node.types[0].shape
     if single and node.types[0].dtype == BOOL:
         raise RefusedLoopError("it computes with truth values")
@@ -89,7 +98,7 @@ def _size(tape: Tape | Builder, node: Node, sizes: Mapping[int, int]) -> int:
     if primitive in _DIVIDING:
         divisor = tape.nodes[args[1]].value
         whole = types[0].floating and divisor is not None and np.all(divisor == np.floor(divisor))
-        power = primitive is _POWER and not whole
+        power = primitive is _POWER and types[0].floating and not whole
         if power or divisor is None or not np.all(divisor > 0):
             raise _refused(primitive)
     if types[0].floating or primitive in _OF_TRUTH:
@@ -99,6 +108,8 @@ def _size(tape: Tape | Builder, node: Node, sizes: Mapping[int, int]) -> int:
         size = sum(parts)
     elif primitive is _MULTIPLY:
         size = parts[0] * parts[1]
+    elif primitive is _POWER:
+        size = parts[0] ** min(parts[1], 64)
     elif primitive in (_NEGATIVE, _ABSOLUTE, _FLOOR, _CONVERT):
         if tape.nodes[args[0]].types[0].floating:
             raise _refused(primitive)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import NoneType
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeGuard, cast
 
 import fdiff.intact_numpy as np
 
@@ -24,6 +24,7 @@ from ...trace.local_arrays import LocalArray, TracedLocalArray
 from ...trace.looping.logged_calls import same
 
 FLOAT, WHOLE, TRUTH = (ArrayType((), dtype) for dtype in (np.dtype(float), INT, BOOL))
+SINGLE = ArrayType((), np.dtype("f4"))
 _CONSTANTS = (int, float, str, bool, NoneType)
 CONTAINERS = list, tuple, dict
 _COUNTED: dict[type, ArrayType] = {int: WHOLE, bool: TRUTH}
@@ -86,7 +87,9 @@ class Variable:
     others that the variable holds behind some of the ways. A variable that `stays` holds behind
     each way what it held before; an array in it may be `changed` by stores. A variable that
     `counts` holds ints or truth values of Python's, which ways change, and which `python` tells; a
-    `weak` one holds floats of Python's. A `flagged` one has a carry that tells whether it is new.
+    `weak` one holds floats of Python's. A `narrow` one holds a float of Python's at first, and then
+    those of single precision (`narrow_variables.py`). A `flagged` one has a carry that tells
+    whether it is new.
     """
 
     def __init__(self, name: str, start: object, python: type | None = None) -> None:
@@ -100,15 +103,23 @@ class Variable:
             self.type = ArrayType(h.shape, h.dtype)
         elif isinstance(h, TracedArray):
             self.type, self.scalar = h.type, h.scalar
+        elif is_number_of_numpy(h):
+            self.type, self.scalar = ArrayType((), h.dtype), True
         elif type(h) not in _CONSTANTS and h is not UNBOUND:  # the body may store into it
             raise RefusedLoopError(f"{name} is no number and no array")
-        self.weak = isinstance(h, TracedArray) and h.weak
+        weak = isinstance(h, TracedArray) and h.weak
+        self.weak = weak and self.type == FLOAT
         self.loose = type(h) is float or self.weak
         self.python = type(h) if type(h) in _COUNTED else python
         self.constant: object = None
-        self.changed = self.stays = self.counts = self.flagged = False
+        self.changed = self.stays = self.counts = self.flagged = self.narrow = False
         self.numbers: set[str] | None = None
         self.growth: Growth | None = None
+
+    @property
+    def of_python(self) -> bool:
+        """Whether the carry holds floats or ints of Python's."""
+        return self.weak or (self.counts and self.type == WHOLE)
 
     def settle(self, runs: Sequence[WayRun], k: int) -> bool:
         """Look at what all ways give; whether the variable is carried as it was."""
@@ -123,12 +134,13 @@ class Variable:
             if self.weak or weak:  # or it turned out that it holds others, too
                 self.scalar, self.type = self.weak, FLOAT if self.weak else None
                 return weak and self.weak
-        arrays = [v for v in values if isinstance(v, TracedArray)]
-        if not arrays and self.type is None:
+        if self.narrow:  # what is left alone is of no type
+            values = [run.values[k] for run in runs if run.values[k] is not run.inputs[k]]
+        kinds = {kind for v in values if (kind := kind_of(v)) is not None}
+        if not kinds and self.type is None:
             self._settle_constant(values)
             return True
-        kinds = {(v.type, v.scalar) for v in arrays}
-        numbers = [v for v in values if not isinstance(v, TracedArray) and v is not UNBOUND]
+        numbers = [v for v in values if kind_of(v) is None and v is not UNBOUND]
         kind = kinds.pop() if kinds else (FLOAT, True)
         before = (self.type, self.scalar)
         if kinds or (self.type is not None and kind != before):
@@ -144,8 +156,8 @@ class Variable:
         type_ = _COUNTED[python]
         for run in runs:
             v: Any = run.values[k]
-            own = python is int or any(v is h for h in run.numbers)  # no truth value of NumPy's
-            traced = isinstance(v, TracedArray) and v.scalar and v.type == type_ and own
+            traced = isinstance(v, TracedArray) and v.scalar and v.type == type_
+            traced = traced and (v.weak or any(v is h for h in run.numbers))  # none of NumPy's
             if type(v) is not python and not traced:
                 raise RefusedLoopError(f"{self.name} is of several types")
         settled, self.counts, self.scalar, self.type = self.counts, True, True, type_
@@ -167,6 +179,9 @@ class Variable:
                 raise RefusedLoopError(f"{self.name} is of several types")
             if type(self.start) is not float or not same(number, self.start):
                 new.add(number.hex())
+        self.narrow = kind == (SINGLE, True) and type(self.start) is float and not new
+        if self.narrow:
+            return
         if kind != (FLOAT, True) or not (numbers or self.loose):
             raise RefusedLoopError(f"{self.name} is of several types")
         if (new and type(self.start) is float) or self.numbers not in (None, new):
@@ -183,9 +198,23 @@ class Variable:
         self.changed = changed
 
 
+def is_number_of_numpy(value: object) -> TypeGuard[np.floating | np.complexfloating]:
+    """Whether a value is a constant float or complex number of NumPy's."""
+    return isinstance(value, (np.floating, np.complexfloating))
+
+
+def kind_of(value: object) -> tuple[ArrayType, bool] | None:
+    """The type of an array or a number of NumPy's, and whether it is a number; None of others."""
+    if isinstance(value, TracedArray):
+        return value.type, value.scalar
+    return (ArrayType((), value.dtype), True) if is_number_of_numpy(value) else None
+
+
 def _is_weak(value: object) -> bool:
     """Whether a value is, or stands for, a float of Python's."""
-    return value.weak if isinstance(value, TracedArray) else type(value) is float
+    if isinstance(value, TracedArray):
+        return value.weak and value.type == FLOAT
+    return type(value) is float
 
 
 def check_cells(body: Callable[..., object]) -> None:

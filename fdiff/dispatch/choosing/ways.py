@@ -24,8 +24,9 @@ from .answers import Answers, Body, runs_of
 from .appended_rows import AppendedRows
 from .count_sizes import CountSizes
 from .counters import counted
+from .narrow_variables import check_views, views_of
 from .outer_numbers import outer_size
-from .trip_numbers import check_condition, check_numbers
+from .trip_numbers import check_condition, check_numbers, check_precision
 from .trip_rows import TripRows
 from .variables import (
     TRUTH,
@@ -38,6 +39,7 @@ from .variables import (
     arrays_in,
     cells_of,
     check_memory,
+    is_number_of_numpy,
 )  # fmt: skip
 
 UNBRANCHED = "it does not branch"
@@ -62,7 +64,7 @@ class Ways:
     ) -> None:
         self.log, self.inner, self.variables, self.rows = log, log.trace, variables, rows
         self.body = body
-        self.index = self.inner.input(WHOLE, scalar=True)
+        self.index = self.inner.input(WHOLE, scalar=True, weak=True)
         if not (rows.waits or rows.once):
             log.sizes[self.index.node] = rows.size()
         self.inputs = [self._start(v) for v in variables]
@@ -70,7 +72,9 @@ class Ways:
             k: self._input(TRUTH, scalar=True) for k, v in enumerate(variables) if v.flagged
         }
         entries = lambda: rows.entries(self.index)  # noqa: E731 - a line
-        self.runs = [*runs_of(log, entries, self.inputs, variables, self.flags, body)]
+        views = views_of(variables, self.inputs)
+        self.runs = [*runs_of(log, entries, views, variables, self.flags, body)]
+        check_views(self.inner, variables, views, self.runs)
         asks = log.branches or any(run.asked for run in self.runs)
         if not (asks or inner or rows.waits):
             raise RefusedLoopError(UNBRANCHED)
@@ -92,7 +96,7 @@ class Ways:
         untold = untold and v.name.startswith(LEFT)
         if v.type is None or v.start is UNBOUND or untold:
             return v.start
-        return self._input(v.type, scalar=v.scalar, weak=v.weak)
+        return self._input(v.type, scalar=v.scalar, weak=v.of_python)
 
     def _input(self, type_: ArrayType, *, scalar: bool, weak: bool = False) -> TracedArray:
         h = self.inner.input(type_, scalar=scalar, weak=weak)
@@ -186,6 +190,8 @@ class Ways:
         numbers += range(len(results[0]) - len(self.appended.kinds), len(results[0]))
         held = [own[i] for own in results for i in numbers]
         divides = not (self.log.unsure or any(v.numbers for v in self.variables))
+        if any(self._is_mixed(k, v) for k, v, _ in self.carried):
+            check_precision(tape)
         moving = check_numbers(tape, sizes.all(), held, divides=divides)
         return tape, order, [*map(Way, questions, results)], moving
 
@@ -193,6 +199,13 @@ class Ways:
         """The sizes of numbers of Python's that change in the loop around, by nodes of the tape."""
         sizes = {node: outer_size(self.log, extra) for extra, node in extras.items()}
         return {node: size for node, size in sizes.items() if size is not None}
+
+    def _is_mixed(self, k: int, v: Variable) -> bool:
+        """Whether a variable holds numbers of Python's and others, which are carried alike."""
+        if v.counts or v.weak or v.narrow:
+            return False
+        values = [run.values[k] for run in self.runs if run.values[k] is not UNBOUND]
+        return v.scalar and (v.loose or not all(map(self._is_new, values)))
 
     def _note_sizes(self, sizes: CountSizes, order: list[int], results: list[list[int]]) -> None:
         """Note the sizes of Python's numbers that are carried; floats have none."""
@@ -322,7 +335,9 @@ class Ways:
     @staticmethod
     def _behind(trace: Trace, v: Variable, result: TracedArray) -> object:
         """What a variable that is carried holds behind the loop."""
-        value: object = TracedArray(trace, result.id, result.type, scalar=v.scalar, weak=v.weak)
+        value: object = TracedArray(
+            trace, result.id, result.type, scalar=v.scalar, weak=v.of_python
+        )
         if v.counts or v.weak:
             value = not v.name.startswith(LEFT) and counted(trace, v, result)
             if v.name.startswith(RAISED) and value is not False:
@@ -338,5 +353,5 @@ class Ways:
 
 
 def _is_new(value: object) -> bool:
-    """Whether a value is traced, and no number of Python's, nor as weak as such."""
-    return isinstance(value, TracedArray) and not value.weak
+    """Whether a value is traced or NumPy's, and no number of Python's, nor as weak as such."""
+    return is_number_of_numpy(value) or (isinstance(value, TracedArray) and not value.weak)

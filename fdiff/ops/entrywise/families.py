@@ -16,7 +16,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import ArrayType, broadcast, loop_dtypes
+from ...arraytype import ArrayType, broadcast, loop_dtypes, python_type
 from ...capture.non_numeric_data import TAKE_VALUES, is_table, lazy_words
 from ...capture.symbolic_numbers import SymbolicNumber
 from ...errors import InputError, TraceError, failure
@@ -51,7 +51,7 @@ Partials = Callable[..., Sequence[object]] | tuple[int, ...]
 def kind_of(operand: object) -> np.dtype | type:
     """Dtype of an operand, or the Python type of one that is weakly typed."""
     if isinstance(operand, TracedArray):
-        return (complex if operand.type.dtype.kind == "c" else float) if operand.weak else operand.type.dtype
+        return python_type(operand.type.dtype) if operand.weak else operand.type.dtype
     if isinstance(operand, (np.ndarray, np.generic)) and operand.dtype != object:
         if isinstance(operand, np.ndarray) and type(operand) not in (np.ndarray, np.memmap, LocalArray, TracedLocalArray):
             raise other_class(operand)
@@ -66,7 +66,7 @@ def kind_of(operand: object) -> np.dtype | type:
         if not any(isinstance(entry, TracedArray) for entry in array.flat):
             raise objects_met(current())
         kinds = [kind_of(entry) for entry in array.ravel()]
-        return np.result_type(*[k for k in kinds if not isinstance(k, type)] or [complex if complex in kinds else float])
+        return np.result_type(*[k for k in kinds if not isinstance(k, type)] or [k(0) for k in kinds if isinstance(k, type)])
     return array.dtype
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import fdiff.intact_numpy as np
 
+from ...arraytype import BOOL
 from ...foreign_errors import not_foreign
 from ...hooks import hooks
 from ...primitive import UFUNCS
@@ -89,8 +90,8 @@ def operator_of(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]
                 ordered = (other, self) if swap else (self, other)
             eager = home.eager and stack.traces and home is stack.traces[-1]
             out = home.ufunc(ufunc, ordered) if eager else UFUNCS[ufunc](*ordered)
-        if self.weak and out.type.floating and all(_is_python(x) for x in ordered):
-            return out.weakened()  # arithmetic of Python floats gives a Python float
+        if self.weak and out.type.dtype != BOOL and all(_is_python(x) for x in ordered):
+            return out.weakened()  # arithmetic of Python's numbers gives numbers of Python's
         return out
 
     return operate

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import broadcast
+from ...arraytype import broadcast, python_type
 from ...hooks import hooks
 from ...primitive import UFUNCS
 from ...process.forking import late
@@ -33,7 +33,7 @@ put_part = late("masked_entries", __package__, "put_part")
 def copyto(dst: object, src: object, casting: str = "same_kind", where: object = True) -> None:
     """Entries of `src` stored into `dst`, where `where` holds."""
     handle, part = target(dst), traced(src)
-    kind = float if part.weak else part.dtype
+    kind = python_type(part.dtype) if part.weak else part.dtype
     if not isinstance(kind, type) and not np.can_cast(kind, handle.dtype, casting):
         raise TypeError(
             f"Cannot cast array data from {kind!r} to {handle.dtype!r} according to the rule '{casting}'"

@@ -13,7 +13,7 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import Shape
+from ...arraytype import Shape, python_type
 from ...foreign_errors import not_foreign
 from ...process.forking import late
 from ...trace import TracedArray, apply, current
@@ -80,7 +80,7 @@ def _store_derivative_free(handle: TracedArray, trace: Recorder) -> None:
 def assign(handle: TracedArray, value: object) -> None:
     """Store `value`, broadcast and converted, into every entry of `handle`."""
     if handle.scalar or handle.weak:
-        kind = "float" if handle.weak else f"numpy.{handle.dtype.name}"
+        kind = python_type(handle.dtype).__name__ if handle.weak else f"numpy.{handle.dtype.name}"
         raise TypeError(f"'{kind}' object does not support item assignment")
     array = traced(value)
     if array.type.dtype.kind == "c" != handle.dtype.kind:

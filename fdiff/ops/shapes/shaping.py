@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import BOOL, Shape, broadcast, promote, shadow
+from ...arraytype import BOOL, Shape, broadcast, promote, python_type, shadow
 from ...foreign_errors import hiding
 from ...hooks import hooks
 from ...primitive import PRIMITIVES
@@ -297,7 +297,7 @@ def imag(x: TracedArray) -> object:
     """The imaginary part, which for real arrays is zero."""
     if x.dtype.kind == "c":
         return apply(PRIMITIVES["imag"], x, scalar=x.scalar, weak=x.weak)
-    return 0.0 if x.weak else x.dtype.type() if x.scalar else _read_only_zeros(x)
+    return python_type(x.dtype)() if x.weak else x.dtype.type() if x.scalar else _read_only_zeros(x)
 
 
 def _read_only_zeros(x: TracedArray) -> np.ndarray:
