@@ -80,7 +80,8 @@ def loop_dtypes(ufunc: np.ufunc, operands: tuple[np.dtype | type, ...]) -> tuple
     A Python `int`, `float` or `complex` among the operands stands for a weakly typed scalar
     (NEP 50: it takes the dtype of its partner).
     """
-    return ufunc.resolve_dtypes((*operands, *(None,) * ufunc.nout))
+    own = operands if set(operands) != {int} else (INT,) * len(operands)  # no objects to compare
+    return ufunc.resolve_dtypes((*own, *(None,) * ufunc.nout))
 
 
 _PYTHON = {"c": complex, "f": float, "i": int}
