@@ -229,7 +229,7 @@ def inverts(x):
 
 
 REFUSED = {
-    counts_truth_values: "an int changes otherwise than by adding a constant",
+    counts_truth_values: "n is of several types",
     inverts: None,
 }
 

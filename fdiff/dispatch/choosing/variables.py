@@ -119,7 +119,7 @@ class Variable:
     @property
     def of_python(self) -> bool:
         """Whether the carry holds floats or ints of Python's."""
-        return self.weak or (self.counts and self.type == WHOLE)
+        return self.weak or (self.python is int and self.type == WHOLE)
 
     def settle(self, runs: Sequence[WayRun], k: int) -> bool:
         """Look at what all ways give; whether the variable is carried as it was."""
