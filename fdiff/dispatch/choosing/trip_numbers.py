@@ -76,7 +76,7 @@ def size_of_number(nodes: Builder, node: int, own: Mapping[int, int]) -> int | N
 
 
 def check_precision(tape: Tape) -> None:
-    """Refuse single precision, to which floats of Python's adapt and those of NumPy do not."""
+    """Refuse single precision, to which NumPy's floats of 64 bits do not adapt."""
     if any(t.dtype in _SINGLE for node in tape.nodes for t in node.types):
         raise RefusedLoopError(
             "it computes in single precision, and a number of Python's becomes one of NumPy's"

@@ -88,7 +88,7 @@ class Variable:
     each way what it held before; an array in it may be `changed` by stores. A variable that
     `counts` holds ints or truth values of Python's, which ways change, and which `python` tells; a
     `weak` one holds floats of Python's. A `narrow` one holds a float of Python's at first, and then
-    those of single precision (`narrow_variables.py`). A `flagged` one has a carry that tells
+    numbers of single precision (`narrow_variables.py`). A `flagged` one has a carry that tells
     whether it is new.
     """
 
