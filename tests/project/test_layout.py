@@ -358,6 +358,23 @@ def test_importing_fdiff_loads_neither_numba_nor_scipy_nor_rare_parts_of_numpy()
     assert fresh_process(code) == "[]"
 
 
+def test_first_derivatives_import_little():
+    """No rare parts of NumPy, nothing for loops, writes and branches, which `f` does not have."""
+    late = ("numpy.ma", "numba", "llvmlite", "scipy", *[f"fdiff.{name}" for name in (
+        "trace.looping.call_log", "trace.eager", "capture.written.write_log",
+        "transforms.terms.declared_patterns", "transforms.sparsity.row_selection",
+    )])  # fmt: skip
+    code = (
+        "import sys, numpy as np, fdiff\n"
+        "def f(x): return x[0] * np.exp(-x[1] * np.arange(5.0)) + x[2] / (1.0 + x[3:] @ x[3:])\n"
+        "x = np.linspace(0.5, 2.0, 8)\n"
+        "fdiff.grad(lambda x: np.sum(f(x)))(x)\n"
+        "fdiff.jacobian(f)(x), fdiff.hessian(lambda x: np.sum(f(x), axis=0))(x)\n"
+        f"print([m for m in {late} if m in sys.modules])"
+    )
+    assert fresh_process(code) == "[]"
+
+
 def test_importing_fdiff_takes_about_as_long_as_importing_numpy(tmp_path):
     # Processor time of the importing thread, not the clock: other tests run beside this one, and
     # the threads that NumPy starts wait in a loop for a while, as long as there are idle cores.

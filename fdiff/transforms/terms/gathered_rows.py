@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import ArrayType
+from ...arraytype import ArrayType, distinct
 from ...ops.shapes.axis_maps import entrywise
 from ...ops.shapes.gather_scatter import gather
 from ...ops.shapes.joining_and_splitting import concatenate
@@ -36,14 +36,15 @@ def columns_of_gathered_rows(sweep: LinearSweep, node: int) -> Array | None:
     rows = whole(type_.shape)
     wide = [t for t in terms if t.coef is not None and len(t.extra) == 1 and _gathers(t.coef)]
     single = [t for t in terms if not t.extra and t.cols.size * columns <= MASK]
-    apart = [np.unique(t.cols) for t in terms]
     if (
         len(wide) != 1
         or len(wide) + len(single) != len(terms)
         or any(t.source != SEED or t.rows != rows for t in terms)
         or wide[0].cols.size != wide[0].extra[0]
-        or len(np.unique(np.concatenate(apart))) != sum(map(len, apart))
     ):
+        return None
+    apart = [distinct(t.cols) for t in terms]
+    if len(distinct(np.concatenate(apart))) != sum(map(len, apart)):
         return None
     place = np.full(columns, -1)
     place[wide[0].cols.reshape(-1)] = np.arange(wide[0].cols.size)
