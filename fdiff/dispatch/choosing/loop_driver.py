@@ -112,7 +112,7 @@ class Driver:
                     return _enter(trace, rows, names, body, cells, splits=True)
             except TooFewTripsError:
                 continue
-        raise RefusedLoopError("it makes many trips")
+        raise RefusedLoopError("it makes many trips, or an int becomes large")
 
 
 def _enter(

@@ -89,7 +89,8 @@ class Variable:
     `counts` holds ints or truth values of Python's, which ways change, and which `python` tells; a
     `weak` one holds floats of Python's. A `narrow` one holds a float of Python's at first, and then
     numbers of single precision (`narrow_variables.py`). A `flagged` one has a carry that tells
-    whether it is new.
+    whether it is new. The `limit` is the largest size of an int that changes otherwise than by
+    adding a constant.
     """
 
     def __init__(self, name: str, start: object, python: type | None = None) -> None:
@@ -115,6 +116,7 @@ class Variable:
         self.changed = self.stays = self.counts = self.flagged = self.narrow = False
         self.numbers: set[str] | None = None
         self.growth: Growth | None = None
+        self.limit: int | None = None
 
     @property
     def of_python(self) -> bool:

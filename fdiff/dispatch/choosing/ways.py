@@ -24,6 +24,7 @@ from .answers import Answers, Body, runs_of
 from .appended_rows import AppendedRows
 from .count_sizes import CountSizes
 from .counters import counted
+from .int_limits import IntLimits, demand_limits
 from .narrow_variables import check_views, views_of
 from .outer_numbers import outer_size
 from .trip_numbers import check_condition, check_numbers, check_precision
@@ -83,6 +84,7 @@ class Ways:
         self.carried = [(k, v, v.type) for k, v in enumerate(variables) if v.type is not None]
         self.loose = self._loose()
         self.appended = AppendedRows(self.runs, len(variables))
+        demand_limits(variables, self.runs)
         self.demanding = any(run.demands for run in self.runs)
         self.settled &= {*self.flags} == {*self.loose}
         for k, v in enumerate(variables):
@@ -150,6 +152,8 @@ class Ways:
     def finish(self, *, inner: bool) -> None:
         """Make the body of the loop, which may be in the body of another one."""
         tape, order, ways, moving = self._whole()
+        if not self.settled:
+            return
         asked = {node for way in ways for node, _ in way.asked}
         self.branches = self.log.branches or bool(asked)
         if not inner and moving.isdisjoint(asked) and self.rows.waits:
@@ -185,15 +189,17 @@ class Ways:
         sizes = CountSizes(
             tape, read, {nodes[i]: growth.on(nodes) for i, growth in counts.items()}, self.log.level
         )
-        self._note_sizes(sizes, order, results)
+        limits = IntLimits(sizes)
+        self._note_sizes(limits, order, results)
+        self.settled = not limits.places
         numbers = [i for i, (_, v, _) in enumerate(self.carried) if not (v.counts or v.weak)]
         numbers += range(len(results[0]) - len(self.appended.kinds), len(results[0]))
         held = [own[i] for own in results for i in numbers]
         divides = not (self.log.unsure or any(v.numbers for v in self.variables))
         if any(self._is_mixed(k, v) for k, v, _ in self.carried):
             check_precision(tape)
-        moving = check_numbers(tape, sizes.all(), held, divides=divides)
-        return tape, order, [*map(Way, questions, results)], moving
+        check = lambda: check_numbers(tape, sizes.all(), held, divides=divides)  # noqa: E731 - a line
+        return tape, order, [*map(Way, questions, results)], limits.checked(check)
 
     def _read_sizes(self, extras: Mapping[int, int]) -> dict[int, int]:
         """The sizes of numbers of Python's that change in the loop around, by nodes of the tape."""
@@ -207,13 +213,13 @@ class Ways:
         values = [run.values[k] for run in self.runs if run.values[k] is not UNBOUND]
         return v.scalar and (v.loose or not all(map(self._is_new, values)))
 
-    def _note_sizes(self, sizes: CountSizes, order: list[int], results: list[list[int]]) -> None:
+    def _note_sizes(self, limits: IntLimits, order: list[int], results: list[list[int]]) -> None:
         """Note the sizes of Python's numbers that are carried; floats have none."""
-        growths = dict[int, Growth]()
+        growths, sizes = dict[int, Growth](), limits.sizes
         for i, (_, v, _) in enumerate(self.carried):
             if v.counts:
                 outs = {own[i] for own in results}
-                growths[i] = v.growth = sizes.growth(v, order[i], outs, self.rows.length)
+                growths[i] = v.growth = limits.growth(v, order[i], outs, self.rows.length)
         for i, growth in growths.items():
             sizes.note(order[i], growth)
         sizes.largest.update({order[i]: 0 for i, (_, v, _) in enumerate(self.carried) if v.weak})
