@@ -37,6 +37,9 @@ HEAD = """
 import numpy as np
 TAB = np.sin(1.3 * np.arange(40.0))
 G = np.cos(1.7 * np.arange(30.0)).reshape(10, 3)
+class Bag:
+    def __init__(self, p, q):
+        self.p, self.q, self.n = p, q, 0
 def softened(z, m):
     if z > m:
         return m + 0.1 * (z - m)
@@ -350,7 +353,8 @@ class ListsWriter(FormsWriter):
         (70, "", " + rec['p'] + 0.1 * rec['m']"), (70, "", " + tup[0] * tup[1]"),
         (80, "", " + np.sum(np.array(hist)) * 0.1 + hist[-1] + hist[1] + 0.01 * len(hist)"),
         (60, "", " + sum([np.sum(q_) for q_ in vs]) * 0.1 + vs[-1][0] + vs[0][1]"),
-        (50, "", " + pw[0][0] + np.sum(pw[1])"),
+        (50, "", " + pw[0][0] + np.sum(pw[1])"), (60, "", " + ob.p + np.sum(ob.q) + 0.1 * ob.n"),
+        (30, "", " + np.sum(oc.p) * 0.3 + 0.1 * oc.n"),
     )  # fmt: skip
 
     def program(self):
@@ -361,6 +365,8 @@ class ListsWriter(FormsWriter):
             "rec = {'p': x[1], 'm': 0}; tup = (x[0], x[1])",
             "hist = [x[2], 0.5 * x[0]]; vs = [x * 1.0]",
             "pw = " + self.pick("[[x[0], x[1]], x * 2.0]", "[ls, x * 0.5]", "[m2, vs[0]]"),
+            "ob = " + self.pick("Bag(x[0], x[1])", "Bag(x[1], 0.3)", "Bag(x[0], x * 1.0)"),
+            "oc = " + self.pick("Bag(x[2], x[1])", "Bag(x[2], ob)", "ob", "Bag(ls, x[0])"),
         ]
         head = "def f(x):\n"
         return text.replace(head, head + "".join(f"    {line}\n" for line in first))
@@ -383,6 +389,7 @@ class ListsWriter(FormsWriter):
         return self.pick(
             "ls[0]", "ls[1]", f"ls[2] * {a}", "m2[0]", "m2[1]", "rec['p']", "tup[1]", "hist[-1]",
             "hist[-2]", "pw[0][1]", "pw[1][0]", "tup[0]", "sum(ls)", "rec['m'] * 0.1",
+            "ob.p", "np.sum(ob.q)", "ob.n * 0.1", "np.sum(oc.p)",
         )  # fmt: skip
 
     def tail(self, indent):
@@ -402,6 +409,7 @@ class ListsWriter(FormsWriter):
             more = (
                 "m2 = ls", "ls, m2 = m2, ls", "hist.append(a)", "ls = [ls[1], a, ls[0]]",
                 "pw[0] = [a, b]", "pw[1] = v", "vs.append(v)", "ls[k % 3] = a", "ls.pop()",
+                "ob, oc = oc, ob", "ob.q = v", "ob.q += 0.1", "ob.r = a", "oc.q = ob", "ob.q[0] = a",
                 "m2 = [a, b, c]", "rec = {'p': a, 'm': 1}", "h = hist", "ls += [a]",
             ) if self.odd or self.chance(15) else ()  # fmt: skip
             text = self.pick(
@@ -410,7 +418,9 @@ class ListsWriter(FormsWriter):
                 f"rec['p'] = {self.assigned()}", "rec['m'] += 1", f"tup = (tup[1], {a} * 0.9)",
                 f"pw[0][{self.pick(0, 1)}] = {self.assigned()}", f"pw[1][1] = {self.assigned()}",
                 "pw[1] *= 0.9", f"{a} = ls[1] * 0.5 + m2[0]", f"ls[1] += 0.1 * {a}",
-                "m2 = [q_ * 0.9 for q_ in m2]", *more,
+                "m2 = [q_ * 0.9 for q_ in m2]", f"ob.p = {self.assigned()}", "ob.n += 1",
+                f"ob.q = ob.q * 0.9 + 0.1 * {a}", "ob.p += 0.1 * a", "ob.n = 0", "oc.n += 1",
+                f"oc.p = {self.assigned()}", *more,
             )  # fmt: skip
             return [pad + text]
         return super().statement(indent, depth)

@@ -26,6 +26,7 @@ from typing import Any
 
 from ...named_tuples import NamedTuple
 from ...syntax_trees import GenericVisit, copied, walk
+from .object_attributes import ObjectAttributes
 
 OWN = "__fdiff_"  # how the names begin that are ours
 LEFT = OWN + "left"  # how the name begins of whether a trip has left a loop
@@ -37,6 +38,7 @@ class LoopNames(NamedTuple):
     """The variables of a loop: `carried` are handed over, arrays in the `stored` stored into.
 
     The lists in `grown` are appended to, and so many of their last elements are read.
+    Of `objects` some attributes are read or stored.
     The variable `counter` holds the number of the last trip; it is empty where none is carried.
     A loop that `waits` is a ``while``; `once` stands for a statement outside of loops that is run
     once; one that is `joint` stands in a loop, and is such a body where the loop has many ways. A
@@ -47,6 +49,7 @@ class LoopNames(NamedTuple):
     carried: tuple[str, ...]
     stored: frozenset[str]
     grown: tuple[tuple[str, int], ...] = ()
+    objects: ObjectAttributes = ObjectAttributes()
     counter: str = ""
     waits: bool = False
     once: bool = False

@@ -17,6 +17,7 @@ from .definitions import compiled, definition, note_rewritten
 from .grown_lists import grown_lists
 from .loop_frames import DRIVER, LEFT, OWN, RAISED, UNBOUND_NAME, LoopNames, frame, iteration
 from .name_scopes import Scope
+from .object_attributes import object_attributes
 from .shared_variables import share, shared_names
 from .source_effects import EffectError, check
 from .variable_names import (
@@ -143,14 +144,16 @@ class _Rewriting:
         number, raises = len(self.loops), _leaves([statement], ast.Raise)
         if grown_lists([statement]):
             raise EffectError("it appends to a list")
+        objects = object_attributes([statement], self.scope)
         changed, arrays = {*assigned([statement])}, self._stored([statement])
-        if not changed | arrays:
+        if not (changed | arrays or objects.stored) or changed & objects.names:
             raise EffectError("it assigns nothing")
+        arrays |= objects.names
         others = {n.id for n in outside(self.tree, statement) if isinstance(n, ast.Name)}
         read = unbound_reads([statement], set())[1]
         carried = sorted(n for n in changed | arrays if n in others | read | arrays)
         carried += [f"{LEFT}{number}", f"{RAISED}{number}"] * raises
-        names = LoopNames(tuple(carried), arrays, once=True, joint=inner)
+        names = LoopNames(tuple(carried), arrays, objects=objects, once=True, joint=inner)
         self.loops[f"{OWN}{number}"] = names
         plain, own = copied(statement), statement
         if inner and isinstance(own, ast.If):
@@ -189,7 +192,11 @@ class _Rewriting:
         own = all(self.scope.value(n) is MISSING for n in grown)
         if None in grown.values() or not own or {*grown} & shared_names(self.tree, loop):
             raise EffectError("it appends to a list, and does something else with that")
+        objects = object_attributes([*body, _head(loop)], self.scope)
         changed, arrays = {*assigned(body)}, self._stored(body) | {*grown}
+        if (changed | targets | {*grown}) & objects.names:
+            raise EffectError("an attribute of what the loop assigns")
+        arrays |= objects.names
         if not targets.isdisjoint(changed | arrays) or not changed | arrays:
             raise EffectError("its variable is assigned")
         raises = _leaves(body, ast.Raise)
@@ -209,7 +216,9 @@ class _Rewriting:
         loops = (n for s in body for n in walk(s) if isinstance(n, (ast.For, ast.While)))
         simple = not any(loops)
         lists = tuple([(name, lag or 0) for name, lag in grown.items()])
-        return LoopNames(tuple(carried), arrays, lists, counter, waits=waits, simple=simple)
+        return LoopNames(
+            tuple(carried), arrays, lists, objects, counter, waits=waits, simple=simple
+        )
 
 
 def _is_decision(statement: ast.stmt) -> bool:

@@ -17,6 +17,7 @@ from ..value_kinds import MISSING
 from .definitions import definition
 from .grown_lists import appended
 from .name_scopes import Scope, is_data
+from .object_attributes import OF_ARRAYS, owner
 from .variable_names import assigned, root
 
 _DEPTH = 3  # of functions that call each other
@@ -27,7 +28,6 @@ _SYNTAX = (
     ast.List, ast.Dict, ast.ListComp, ast.comprehension, ast.expr_context, ast.operator,
     ast.unaryop, ast.boolop, ast.cmpop, ast.FunctionDef, ast.Lambda, ast.arguments, ast.arg,
 )  # fmt: skip
-_ATTRIBUTES = frozenset(("T", "shape", "size", "ndim", "dtype", "real", "imag"))
 _METHODS = """
     all any argmax argmin astype clip conj copy cumsum diagonal dot flatten max mean min prod
     ravel reshape round squeeze std sum swapaxes trace transpose var
@@ -113,12 +113,15 @@ def _check_node(node: ast.AST, scope: Scope, called: list[ast.expr]) -> None:
     elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
         base = root(node)
         name = base.id if isinstance(base, ast.Name) else ""
-        if not name or (depth and name not in scope.fresh) or isinstance(node.ctx, ast.Del):
+        own = name in scope.fresh if depth else bool(name) or isinstance(base, ast.Attribute)
+        if not own or isinstance(node.ctx, ast.Del):
             raise EffectError("a store")
     elif isinstance(node, ast.Attribute) and node not in called:
         value = scope.resolved(node)
         constant = value is not MISSING and (is_data(value) or _computes(value))
-        if not isinstance(node.ctx, ast.Load) or not (constant or node.attr in _ATTRIBUTES):
+        own = not depth and owner(node, scope) is not None and not isinstance(node.ctx, ast.Del)
+        fixed = isinstance(node.ctx, ast.Load) and (constant or node.attr in OF_ARRAYS)
+        if not (own or fixed):
             raise EffectError("an attribute")
     elif isinstance(node, ast.Compare):
         identity = any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)

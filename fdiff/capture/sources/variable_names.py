@@ -46,9 +46,9 @@ def stored(statements: Sequence[ast.stmt]) -> Iterator[str]:
     waiting: list[ast.AST] = [*statements]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            name = root(node)
-            assert isinstance(name, ast.Name)
+        store = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+        name = root(node) if isinstance(node, ast.Subscript) and store else None
+        if isinstance(name, ast.Name):  # and no attribute of an object
             yield name.id
         if not isinstance(node, ast.FunctionDef):
             waiting += children(node)

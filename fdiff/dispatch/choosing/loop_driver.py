@@ -127,11 +127,11 @@ def _enter(
     starts = {n: value_of(cell) for n, cell in zip(names.carried, cells[1:], strict=True)}
     if names.counter:
         starts[names.counter] = rows.numbers[0]
-    taken = TakenApart(starts, body, rows.objects(), dict(names.grown))
+    taken = TakenApart(starts, body, rows.objects(), dict(names.grown), names.objects)
     rows.stack(trace)
     variables = taken.variables(partial(_variable, outer))
     for _ in range(PASSES):
-        around = Surroundings([*cells_of(body), *rows.objects()])
+        around = Surroundings([*cells_of(taken), *rows.objects()])
         with around, Trace(trace.call) as inner:
             inner.calls = inner.listener = log = Answers(
                 inner, around, outer, rows.within, splits=splits

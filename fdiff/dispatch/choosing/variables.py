@@ -228,7 +228,7 @@ def check_cells(body: Callable[..., object]) -> None:
             except EffectError as effect:
                 name = getattr(value, "__name__", "a function")
                 raise RefusedLoopError(f"more may follow from {name}: {effect}") from None
-        elif not _is_plain(value):
+        elif not is_plain(value):
             raise RefusedLoopError("it reads an object")
 
 
@@ -257,12 +257,12 @@ def _closure(function: object) -> Iterator[object]:
 
 def _is_constant(value: object) -> bool:
     """Whether reading and computing with a value, traced or not, runs no code of the user."""
-    return is_data(value) or _is_plain(value)
+    return is_data(value) or is_plain(value)
 
 
-def _is_plain(value: object) -> bool:
+def is_plain(value: object) -> bool:
     if type(value) in CONTAINERS:
-        return all(map(_is_plain, elements_of(value)))
+        return all(map(is_plain, elements_of(value)))
     return type(value) in _PLAIN or isinstance(value, np.generic)
 
 
