@@ -409,7 +409,8 @@ class ListsWriter(FormsWriter):
             more = (
                 "m2 = ls", "ls, m2 = m2, ls", "hist.append(a)", "ls = [ls[1], a, ls[0]]",
                 "pw[0] = [a, b]", "pw[1] = v", "vs.append(v)", "ls[k % 3] = a", "ls.pop()",
-                "ob, oc = oc, ob", "ob.q = v", "ob.q += 0.1", "ob.r = a", "oc.q = ob", "ob.q[0] = a",
+                "ob, oc = oc, ob", "ob.q = v", "ob.q += 0.1", "ob.r = a", "oc.q = ob",
+                "ob.q[0] = a",
                 "m2 = [a, b, c]", "rec = {'p': a, 'm': 1}", "h = hist", "ls += [a]",
             ) if self.odd or self.chance(15) else ()  # fmt: skip
             text = self.pick(
@@ -467,7 +468,7 @@ def parts(result):
 
 def failure(text, seed, tolerance=1e-8):
     """What is wrong with a program, if anything; None where NumPy does not run it."""
-    name, space = f"<choosing loops {seed}>", {}
+    name, space = f"<choosing loops {seed}>", {"__name__": "programs"}
     exec(compile(text, name, "exec"), space)
     f, total = space["f"], space["total"]
     points = [np.random.default_rng(seed + k).normal(size=3) * 0.6 for k in (0, 1, 2)]
