@@ -33,6 +33,7 @@ CONTAINERS = (
     "two_histories", "over_a_list", "over_arrays",
 )  # fmt: skip
 JOINTS = ("independent", "bands")
+OBJECTS = ("particle", "record", "two_particles", "parts", "settings", "while_moving")
 STATEMENTS = ("eight", "weights")
 
 
@@ -53,7 +54,7 @@ def main() -> None:
     rows = []
     kinds = (
         ("forms", FORMS, 0.2, 60), ("containers", CONTAINERS, 0.2, 60), ("joints", JOINTS, 0.2, 60),
-        ("statements", STATEMENTS, -0.9, 2000),
+        ("objects", OBJECTS, 0.2, 60), ("statements", STATEMENTS, -0.9, 2000),
     )  # fmt: skip
     for file, names, lowest, warm in kinds:
         module = functions(TESTS / "dispatch" / f"test_choosing_{file}.py", np)

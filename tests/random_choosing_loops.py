@@ -533,7 +533,8 @@ def main():
             if words:
                 wrong += 1
                 print(f"seed {seed}: {words}", flush=True)
-            way = "node" if "node" in entered else entered[0] if entered else "not rewritten"
+            reasons = [reason for reason in entered if reason] or ["not rewritten"]
+            way = "node" if "node" in entered else reasons[0]
             ways["not run" if words is None else way] += 1
     print(f"seeds {first} to {first + count - 1}: {wrong} wrong")
     for way, n in ways.most_common(20):
