@@ -164,6 +164,18 @@ def test_calls_on_other_branches_are_not_traced_again(f, monkeypatch):
 
 
 @pytest.mark.parametrize("f", [threshold, clipped, stored])
+def test_loops_choose_where_nothing_is_set(f, monkeypatch):
+    traces, drivers = counted(monkeypatch)
+    monkeypatch.delenv("FDIFF_LOOPS")
+    monkeypatch.setattr(looping, "SLEEP", 16)
+    both = fdiff.value_and_grad(f)
+    for x in POINTS:
+        np.testing.assert_allclose(both(x)[0], f(x), rtol=1e-12)
+    assert traces == [False, True]
+    assert [own.refusals for own in drivers] == [{}]
+
+
+@pytest.mark.parametrize("f", [threshold, clipped, stored])
 def test_second_derivatives(f, monkeypatch):
     counted(monkeypatch)
     second = fdiff.hessian(f)

@@ -8,6 +8,7 @@ from ...capture.sources.loop_frames import LoopNames
 from ...foreign_errors import environment_value
 from ...ops.entrywise.kink_marks import kink_search
 from ...trace import Trace
+from ...trace.looping import looks_for_loops
 from ...trace.looping.call_log import CallLog
 from ...trace.looping.code_loops import loop_behind
 from ...trace.recorder import Loops
@@ -63,7 +64,7 @@ class Driver:
     ) -> tuple[object, ...] | None:
         """The values of a loop's variables behind it; None where Python runs the loop."""
         trace = stack.traces[-1] if stack.traces else None
-        if type(trace) is not Trace or trace.calls is None:
+        if type(trace) is not Trace or not looks_for_loops(trace):
             return None
         inner, table = (
             isinstance(trace.calls, Answers),

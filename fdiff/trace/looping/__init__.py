@@ -53,7 +53,12 @@ def first_look(trace: Recorder) -> None:
 
 def note(trace: Recorder, loops: Loops) -> None:
     """Note the loops of a trace inside `trace`, if loops are looked for there."""
+    if looks_for_loops(trace) and trace.calls is not None:
+        trace.calls.note(loops)
+
+
+def looks_for_loops(trace: Recorder) -> bool:
+    """Whether loops are looked for in a trace, whose log of calls then begins."""
     if trace.calls is None and trace.milestone < NEVER:
         start_log(trace)
-    if trace.calls is not None:
-        trace.calls.note(loops)
+    return trace.calls is not None
