@@ -24,9 +24,8 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "autograd/backward_passes/hook_registration.py": ("all any", "a choice, in torch's words"),
     "autograd/calls/recording.py": ("where", "a keyword of NumPy's ufuncs"),
     "autograd/arrays/torch_methods.py": ("add copy", "methods and keywords of torch's"),
-    "capture/sources/source_effects.py": (
-        "imag real where", "attributes of arrays, and a keyword of NumPy's ufuncs",
-    ),
+    "capture/sources/object_attributes.py": ("imag real", "attributes of arrays"),
+    "capture/sources/source_effects.py": ("where", "a keyword of NumPy's ufuncs"),
     "capture/written/assigned_names.py": ("add update", "methods of dicts and sets"),
     "capture/symbolic_numbers.py": ("ceil complex floor invert trunc", "special methods of Python"),
     "capture/written/write_log.py": ("copy item", "how a plain run has a value"),
