@@ -52,8 +52,8 @@ def accepting_lists(function: Callable[..., object], convert: Callable[[object],
         return localised(function(*args, **keywords))
 
     def with_lists(args: tuple[object, ...], keywords: dict[str, object]) -> object:
-        if function in OF_ARRAYS and (first := next(iter(signature(function).parameters))) in keywords:
-            args, keywords = (keywords[first], *args), {k: v for k, v in keywords.items() if k != first}
+        if not args and function in OF_ARRAYS and (first := next(iter(signature(function).parameters))) in keywords:
+            args, keywords = (keywords[first],), {k: v for k, v in keywords.items() if k != first}
         args = tuple([a if k in static else convert(a) for k, a in enumerate(args)])
         keywords = {k: v if k in static else convert(v) for k, v in keywords.items()}
         if function in OF_ARRAYS and args and type(args[0]) is list and holds_traced(args[0]):
