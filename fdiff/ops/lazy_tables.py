@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from ..hooks import hooks
 from ..primitive import LAZY_TABLES
-from ..process.forking import imported, no_fork
+from ..process.forking import imported, late, no_fork
 
 _PARTS = ("", "_bessel", "_elliptic", "_functions", "_gamma", "_hypergeometric", "_incomplete")
 _SPECIAL = tuple(f"scipy_ops.special_tables.special{part}" for part in _PARTS)
@@ -47,5 +48,6 @@ def _import_tables(names: tuple[str, ...]) -> None:
             imported(f".{name}", __package__)
 
 
+hooks.vectorized = late("entrywise.numba_ufuncs", __package__, "call")  # functions of Numba's decorators
 for _module, _names in MODULES.items():
     LAZY_TABLES[_module] = partial(_import_tables, _names)

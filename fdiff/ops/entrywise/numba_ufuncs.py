@@ -43,9 +43,6 @@ def call(real: Any, function: Callable[..., object], args: Sequence[object], kwa
     return stored(outs, result, True, real.__name__) if outs else result
 
 
-hooks.vectorized = call
-
-
 def _loop(real: Any, arrays: Sequence[TracedArray]) -> list[np.dtype]:
     """The dtypes of the first compiled loop that takes the arguments; none if there are no loops."""
     for types in real.types:

@@ -13,13 +13,15 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...capture.literal_operands import asks_for_literal, is_literal
 from ...foreign_errors import not_foreign
+from ...process.forking import late
 from ...tape import CONSTANT, Tape
 from ...user_lines import user_line
 from ..recorder import Recorder
 from ..trace_stack import stack
 
+asks_for_literal = late("literal_operands", "fdiff.capture", "asks_for_literal")
+is_literal = late("literal_operands", "fdiff.capture", "is_literal")
 FEW = 64  # so many nodes before the condition are looked at
 KEY = 1 << 20
 _NEAR = 1e-3  # relative distance of values that count as compared for equality
