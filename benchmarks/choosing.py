@@ -35,6 +35,11 @@ CONTAINERS = (
 JOINTS = ("independent", "bands")
 OBJECTS = ("particle", "record", "two_particles", "parts", "settings", "while_moving")
 STATEMENTS = ("eight", "weights")
+RETURNS = (
+    "newton_returns", "fixed_point_returns", "vector_returns", "returns_in_loops_in_loops",
+    "arms_return", "statements_then_a_loop", "many_statements", "raises_in_loops_in_loops",
+    "over_rows", "long_while_in_a_loop",
+)  # fmt: skip
 
 
 def compared(name: str, f: Callable[..., object], lowest: float, warm: int) -> list[str]:
@@ -55,6 +60,7 @@ def main() -> None:
     kinds = (
         ("forms", FORMS, 0.2, 60), ("containers", CONTAINERS, 0.2, 60), ("joints", JOINTS, 0.2, 60),
         ("objects", OBJECTS, 0.2, 60), ("statements", STATEMENTS, -0.9, 2000),
+        ("returns", RETURNS, 0.2, 60),
     )  # fmt: skip
     for file, names, lowest, warm in kinds:
         module = functions(TESTS / "dispatch" / f"test_choosing_{file}.py", np)

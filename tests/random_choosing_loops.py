@@ -1,16 +1,18 @@
 """Random programs whose loops branch, and choose the branches themselves where fdiff can tell.
 
-``python tests/random_choosing_loops.py FIRST COUNT [counts|forms|lists]`` compares the programs of
-so many seeds with plain code, and their gradients with exact ones, at several points one after the
-other, and counts the ways. One in eight is unrolled as well. With `counts`, loops count, have flags
-and are left by ``break``. With `forms`, they are also ``while`` loops, run over arrays, have floats
-of Python's and loops in them, and raise errors. With `lists`, they keep values in lists, tuples and
-dicts, too. One more argument is the number of ways from which on statements choose by themselves.
+``python tests/random_choosing_loops.py FIRST COUNT [WRITER]`` compares the programs of so many
+seeds with plain code, and their gradients with exact ones, at several points one after the other,
+and counts the ways. One in eight is unrolled as well. With `counts`, loops count, have flags and
+are left by ``break``. With `forms`, they are also ``while`` loops, run over arrays, have floats of
+Python's and loops in them, and raise errors. With `lists`, they keep values in lists, tuples and
+dicts, too. With `returns`, they and statements outside of them return in the middle. One more
+argument is the number of ways from which on statements choose by themselves.
 """
 
 import linecache
 import os
 import random
+import re
 import sys
 import warnings
 from collections import Counter
@@ -450,9 +452,53 @@ class StatementsWriter(FormsWriter):
         return "\n".join(lines) + "\n"
 
 
+class ReturnsWriter(FormsWriter):
+    """Writes one program that returns in the middle: in loops, loops in them, and statements."""
+
+    LEAVES = re.compile("return @(.*)@")
+
+    def leaving(self, indent):
+        """A statement that returns, or raises an error."""
+        pad = "    " * indent
+        a = self.pick("a", "b", "c", "v[0]", "np.sum(w)", "y")
+        test = self.pick(f"{a} > 0.6", f"{a} < -0.5", self.condition(), self.condition(0))
+        value = self.assigned() if self.chance(85) else self.pick("0.3", "a", "np.sum(v)", "c")
+        value = self.pick("None", "n", "v", "x", "a, b", value) if self.odd else value
+        ends = f"return @{value}@" if self.chance(90) else "raise ValueError('far')"
+        lines = [f"{pad}if {test}:", *(self.block(indent + 1, 0) if self.chance(30) else [])]
+        return [*lines, f"{pad}    {ends}"]
+
+    def inner(self, indent):
+        lines = super().inner(indent)
+        return [*lines, *self.leaving(indent + 1)] if self.chance(50) else lines
+
+    def statement(self, indent, depth):
+        if depth and self.chance(18):
+            return self.leaving(indent)
+        return super().statement(indent, depth)
+
+    def program(self):
+        lines = super().program().splitlines()
+        first = next(k for k, line in enumerate(lines) if line.strip().startswith("dt ="))
+        last = next(k for k, line in enumerate(lines) if line == "def total(x):") - 1
+        behind = self.leaving(1) if self.chance(50) else []
+        before = (
+            ["    k = i = 2; y = t = x[1]; on = False; m = 3; e = 0.0; r = v", *self.leaving(1)]
+            if self.chance(40)
+            else []
+        )
+        new = [*lines[: first + 1], *before, *lines[first + 1 : last], *behind, *lines[last:]]
+        end = next(line for line in lines[last:])
+        kinds = "({}), b, c" if end.endswith(", a, b") else "({}) * x"
+        kind = kinds if "y[0]" in new[-1] else "{}"
+        kind = "{}" if self.odd else kind
+        value = lambda match: f"return {kind.format(match[1])}"
+        return "\n".join([self.LEAVES.sub(value, line) for line in new]) + "\n"
+
+
 WRITERS = {
     "": Writer, "counts": CountingWriter, "forms": FormsWriter, "statements": StatementsWriter,
-    "lists": ListsWriter,
+    "lists": ListsWriter, "returns": ReturnsWriter,
 }  # fmt: skip
 
 
@@ -476,9 +522,10 @@ def failure(text, seed, tolerance=1e-8):
         try:
             plain = [parts(f(x.copy())) for x in points]
             slopes = [exact(text, "total", x)[0][1] for x in points]
+            small = all(np.max(np.abs(part)) < 1e4 for y in (*plain, slopes) for part in y)
         except (ArithmeticError, IndexError, NameError, TypeError, ValueError):
             return None
-        if not all(np.max(np.abs(part)) < 1e4 for y in (*plain, slopes) for part in y):
+        if not small:
             return None
         source = {name: (len(text), None, text.splitlines(True), name)}
         trace, words = Program.trace, ""

@@ -296,6 +296,35 @@ def int_behind_the_loop(x):
     return s * (t / 2) + 2 ** (t // 10), t
 
 
+# --------------------------------------------------------- values that earlier trips have given
+
+
+def value_of_an_earlier_trip(x):
+    s = x[0]
+    for k in range(N):
+        for j in range(14):
+            s = np.sin(s + 0.1 * j + np.cos(1.7 * k))
+            if s > 0.9 + 0.05 * x[1] or k == N - 1:
+                y = s * 2.0
+        if k > 20:
+            s = s + 0.1 * y
+    return s
+
+
+def value_of_an_earlier_while(x):
+    s = x[0]
+    for k in range(N):
+        i = 0
+        while s > 0.4 + 0.1 * x[1] and i < 14:
+            y = s * 2.0
+            s = 0.8 * s
+            i += 1
+        if k > 20:
+            s = s + 0.1 * y
+        s = np.sin(s + np.cos(1.7 * k)) + x[2]
+    return s
+
+
 PROGRAMS = [f for f in list(globals().values()) if getattr(f, "__module__", "") == __name__]
 PROGRAMS = [f for f in PROGRAMS if f.__code__.co_varnames[0] == "x"]
 

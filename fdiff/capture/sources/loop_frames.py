@@ -11,8 +11,8 @@
 where ``body(t, *names)`` gives the values that the names have after one iteration. Values are
 handed over as functions without arguments, since a name may have none. A ``break`` is one more
 variable, which is true from then on: later trips leave all variables as they are. So is an error
-that is raised. The condition of a ``while`` is asked by its body, which leaves the loop if it does
-not hold.
+that is raised, and a ``return``, whose value is one more variable. The condition of a ``while`` is
+asked by its body, which leaves the loop if it does not hold.
 
 Rows of a ``for`` are a range, or a tuple of what ``enumerate`` and ``zip`` take, of which a trip
 gets its number and an entry each.
@@ -27,10 +27,12 @@ from typing import Any
 from ...named_tuples import NamedTuple
 from ...syntax_trees import GenericVisit, copied, walk
 from .object_attributes import ObjectAttributes
+from .returns import ResultVariables, is_endless
 
 OWN = "__fdiff_"  # how the names begin that are ours
 LEFT = OWN + "left"  # how the name begins of whether a trip has left a loop
 RAISED = OWN + "raised"  # the same, of whether it has raised an error
+RETURNED = OWN + "returned"  # the same, of whether it has returned
 DRIVER, UNBOUND_NAME = OWN + "driver", OWN + "unbound"  # constants in whose place objects are put
 
 
@@ -41,9 +43,9 @@ class LoopNames(NamedTuple):
     Of `objects` some attributes are read or stored.
     The variable `counter` holds the number of the last trip; it is empty where none is carried.
     A loop that `waits` is a ``while``; `once` stands for a statement outside of loops that is run
-    once; one that is `joint` stands in a loop, and is such a body where the loop has many ways. A
-    loop that is `simple` has no loops in it; one without `branches` is entered in the body of
-    another one alone.
+    once, and `tail` for all statements of a function behind one; one that is `joint` stands in a
+    loop, and is such a body where the loop has many ways. A loop that is `simple` has no loops in
+    it; one without `branches` is entered in the body of another one alone.
     """
 
     carried: tuple[str, ...]
@@ -53,6 +55,7 @@ class LoopNames(NamedTuple):
     counter: str = ""
     waits: bool = False
     once: bool = False
+    tail: bool = False
     joint: bool = False
     simple: bool = True
     branches: bool = True
@@ -108,28 +111,31 @@ def _entry(name: str, place: int) -> ast.expr:
 
 
 def frame(
-    loop: ast.stmt, over: Iteration | None, own: Sequence[ast.stmt],
-    names: LoopNames, number: int,
+    loop: ast.stmt | Sequence[ast.stmt], over: Iteration | None, own: Sequence[ast.stmt],
+    names: LoopNames, number: int, result: ResultVariables, *, inner: bool = False,
 ) -> list[ast.stmt]:  # fmt: skip
     """The statements in place of a loop: `own` is the rewritten body, `over` a ``for``'s iteration.
 
-    The `number` tells the names of the loop from names of other loops.
+    In place of other statements, `loop` are these. The `number` tells the names of the loop from
+    names of other loops. Behind an `inner` one, what is in the body around raises its errors.
     """
-    each, left = f"{OWN}each{number}", f"{LEFT}{number}"
-    statements = _skeleton((each, *names.carried), number, loop.lineno)
+    plain = [loop] if isinstance(loop, ast.stmt) else [*loop]
+    each, left, raised = (f"{name}{number}" for name in (f"{OWN}each", LEFT, RAISED))
+    returned = f"{RETURNED}{number}"
+    statements = _skeleton((each, *names.carried), number, plain[0].lineno)
     rows, _, _, _, function, _, choice = statements
     back = function.body[1]
     first: list[ast.stmt] = []
     for name in names.carried:
         first += ast.parse(f"if {name} is {UNBOUND_NAME}{number}: del {name}").body
-    leaving = _Leaving(back, left, f"{RAISED}{number}")
+    leaving = _Leaving(back, names, (left, raised, returned), result)
     if left in names.carried:
         first.append(ast.If(_name(left), [copied(back)], []))
     if isinstance(loop, ast.While):
         first.append(ast.If(loop.test, [ast.Pass()], leaving.left(loop)))
         choice.body = [ast.copy_location(ast.While(loop.test, loop.body, []), loop)]
     elif not isinstance(loop, ast.For):
-        choice.body = [loop]
+        choice.body = plain
     else:
         assert over is not None, "a `for` runs over something"
         rows.value = over.rows
@@ -138,7 +144,14 @@ def frame(
             choice.orelse.append(copied(bind))
         first.append(bind)
         choice.body = [ast.copy_location(ast.For(loop.target, over.plain, loop.body, []), loop)]
-    function.body = [*first, *[leaving.visit(copied(s)) for s in own], back]
+    function.body = [*first, *leaving.block(own), back]
+    if inner and raised in names.carried:
+        choice.orelse.append(ast.If(_name(raised), [ast.Raise(None, None)], []))
+    end: ast.stmt = ast.Return(result.expression())
+    if names.tail or is_endless(plain[-1]):
+        choice.orelse.append(end)
+    elif returned in names.carried:
+        choice.orelse.append(ast.If(_name(returned), [end], []))
     return statements
 
 
@@ -150,7 +163,7 @@ def _skeleton(variables: Sequence[str], number: int, line: int) -> list[Any]:
 {rows} = {variables[0]} = None
 {driver} = {DRIVER!r}
 {UNBOUND_NAME}{number} = {UNBOUND_NAME!r}
-{LEFT}{number} = {RAISED}{number} = False
+{LEFT}{number} = {RAISED}{number} = {RETURNED}{number} = False
 def {body}({", ".join(variables)}):
     pass
     return ({cells})
@@ -169,28 +182,58 @@ else:
 
 
 class _Leaving(GenericVisit, ast.NodeTransformer):
-    """Puts a ``return`` in place of what ends a trip: ``continue``, ``break`` and ``raise``."""
+    """Puts a ``return`` in place of what ends a trip: ``continue``, ``break``, and in loops in it,
+    too, ``raise`` and ``return``.
+    """
 
-    def __init__(self, back: ast.stmt, left: str, raised: str) -> None:
-        self.back, self._left, self._raised = back, left, raised
+    def __init__(
+        self, back: ast.stmt, names: LoopNames, flags: tuple[str, str, str], result: ResultVariables
+    ) -> None:
+        self._back, self._names, self._result = back, names, result
+        self._left, self._raised, self._returned = flags
+        self._depth = 0
+
+    def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Statements of the body, which are left as they are."""
+        module = self.visit(ast.Module([*map(copied, statements)], []))
+        return module.body
 
     def left(self, node: ast.stmt, *flags: str) -> list[ast.stmt]:
         """The statements that leave the loop where a node stands."""
-        names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in (self._left, *flags)]
-        left = ast.Assign(names, ast.Constant(value=True))
-        return [ast.copy_location(n, node) for n in (left, copied(self.back))]
+        names: list[ast.expr] = [
+            ast.Name(n, ast.Store()) for n in (self._left, *flags) if n in self._names.carried
+        ]
+        left: list[ast.stmt] = [ast.Assign(names, ast.Constant(value=True))] if names else []
+        return [ast.copy_location(n, node) for n in (*left, copied(self._back))]
 
     def visit_Continue(self, node: ast.Continue) -> ast.AST:
-        return ast.copy_location(copied(self.back), node)
+        return node if self._depth else ast.copy_location(copied(self._back), node)
 
-    def visit_Break(self, node: ast.Break) -> list[ast.stmt]:
-        return self.left(node)
+    def visit_Break(self, node: ast.Break) -> ast.AST | list[ast.stmt]:
+        return node if self._depth else self.left(node)
 
     def visit_Raise(self, node: ast.Raise) -> list[ast.stmt]:
         return self.left(node, self._raised)
 
-    def visit_For(self, node: ast.For) -> ast.AST:
+    def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
+        assigned = [ast.copy_location(n, node) for n in self._result.assigned(node.value)]
+        return [*assigned, *self.left(node, self._returned)]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return node
 
-    def visit_While(self, node: ast.While) -> ast.AST:
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         return node
+
+    def _loop(self, node: ast.For | ast.While) -> ast.AST:
+        self._depth += 1
+        try:
+            return self.generic_visit(node)
+        finally:
+            self._depth -= 1
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        return self._loop(node)
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        return self._loop(node)

@@ -2,7 +2,8 @@
 
 `loop_frames.py` says what stands in place of a loop. This is done where a body has no effect but on
 variables and on arrays in them (`source_effects.py`). A loop in such a body is rewritten, too: it
-becomes a node in the body of the node.
+becomes a node in the body of the node. From the first statement on that may return in the middle, a
+function is such a body itself.
 """
 
 from __future__ import annotations
@@ -15,13 +16,25 @@ from ...syntax_trees import copied, walk
 from ..value_kinds import MISSING
 from .definitions import compiled, definition, note_rewritten
 from .grown_lists import grown_lists
-from .loop_frames import DRIVER, LEFT, OWN, RAISED, UNBOUND_NAME, LoopNames, frame, iteration
+from .loop_frames import (
+    DRIVER,
+    LEFT,
+    OWN,
+    RAISED,
+    RETURNED,
+    UNBOUND_NAME,
+    LoopNames,
+    frame,
+    iteration,
+)
 from .name_scopes import Scope
 from .object_attributes import object_attributes
+from .returns import ResultVariables, ends, first_returning, result_of, returns
 from .shared_variables import share, shared_names
 from .source_effects import EffectError, check
 from .variable_names import (
     assigned,
+    free_names,
     is_read,
     loaded,
     outside,
@@ -32,6 +45,9 @@ from .variable_names import (
 )
 
 _LOOKS = frozenset(("locals", "vars", "eval", "exec", "dir", "super", "globals", "__class__"))
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 class Unbound:
@@ -53,7 +69,7 @@ def with_loop_functions(
     if isinstance(tree, ast.Lambda):
         return None
     rewriting = _Rewriting(tree, Scope(fn), refusals)
-    tree.body = rewriting.block(tree.body, outermost=True)
+    tree.body = rewriting.whole(tree.body)
     if not rewriting.loops:
         return None
     new = compiled(whole._replace(function=tree), code)
@@ -86,15 +102,64 @@ class _Rewriting:
     """The rewriting of the loops of one function; `loops` are their variables, by constant."""
 
     def __init__(self, tree: ast.FunctionDef, scope: Scope, refusals: dict[str, str]) -> None:
-        self.tree, self.scope, self.refusals = tree, scope, refusals
+        self.tree, self.own = tree, own_names(tree)
+        self.scope, self.refusals = scope, refusals
         self.loops: dict[str, object] = {}
+        self.result: ResultVariables = result_of(tree)
+        self.tries = 0  # around the statement that is rewritten
+
+    def whole(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """All statements of the function, of which those from the first that may return are one."""
+        first = first_returning(statements)
+        if first is None:
+            return self.block(statements, outermost=True)
+        before, tail = statements[:first], statements[first:]
+        functions = (n for s in before for n in walk(s) if isinstance(n, _FUNCTIONS))
+        shared = set[str]().union(*map(free_names, functions))
+        try:
+            behind = self._tail([*map(copied, tail)], shared)
+        except EffectError:  # its parts may be rewritten
+            behind = self.block(tail, outermost=True)
+        return [*self.block(before, outermost=True), *behind]
+
+    def _tail(self, statements: list[ast.stmt], shared: set[str]) -> list[ast.stmt]:
+        """The statements up to the end of the function, as one that is run once.
+
+        Functions from before it read the `shared` names.
+        """
+        check(statements, self.scope)
+        if grown_lists(statements) or object_attributes(statements, self.scope).names:
+            raise EffectError("it appends to a list, or changes an object")
+        number, arrays = len(self.loops), self._stored(statements)
+        changed, read = {*assigned(statements)} | arrays, unbound_reads(statements, set())[1]
+        if not shared.isdisjoint(changed):
+            raise EffectError("a function reads what it assigns")
+        carried = [*sorted(changed & read), *self.result.names]
+        if _raises(statements):
+            carried += [f"{LEFT}{number}", f"{RAISED}{number}"]
+        names = LoopNames((*carried,), arrays, once=True, tail=True)
+        self.loops[f"{OWN}{number}"] = names
+        plain = self._apart([*map(copied, statements)], inner=False)
+        own = self._apart(statements, inner=True)
+        own += [] if ends(own) else [ast.Return(None)]
+        return frame(plain, None, own, names, number, self.result)
+
+    def _apart(self, statements: list[ast.stmt], *, inner: bool) -> list[ast.stmt]:
+        """Statements up to the end of the function, rewritten as if they were all of it."""
+        tree, self.tree = self.tree, copied(self.tree)
+        self.tree.body = [*statements]
+        try:
+            return self.block(statements, inner=inner, outermost=True)
+        finally:
+            self.tree = tree
 
     def block(
         self, statements: Sequence[ast.stmt], *, inner: bool = False, outermost: bool = False
     ) -> list[ast.stmt]:
         """Statements with the loops rewritten that can be; `inner` stand in the body of one.
 
-        The `outermost` stand in no loop: they are rewritten, too, if they branch.
+        The `outermost` stand in no loop: they are rewritten, too, if they branch. In a body, none
+        of their loops is left as it is.
         """
         new: list[ast.stmt] = []
         for statement in statements:
@@ -102,6 +167,8 @@ class _Rewriting:
                 try:
                     new += self._loop(statement, inner=inner)
                 except EffectError as refusal:
+                    if inner and outermost:
+                        raise
                     place = f"{self.scope.code.co_filename}:{statement.lineno}"
                     self.refusals[place] = str(refusal)
                     statement.body = self.block(statement.body, inner=inner)
@@ -109,16 +176,18 @@ class _Rewriting:
                 continue
             if (outermost or (inner and not _ends(statement))) and _is_decision(statement):
                 try:
-                    new += self._decision(statement, inner=inner)
-                except EffectError:  # its parts may be rewritten
-                    outermost = outermost and isinstance(statement, ast.If)
+                    new += self._decision(statement, inner=inner, joint=not outermost)
+                except EffectError:
+                    pass  # its parts may be rewritten
                 else:
                     continue
-            if isinstance(statement, ast.FunctionDef) and not inner:
+            if isinstance(statement, ast.FunctionDef) and (outermost or not inner):
                 self._function(statement)
             if isinstance(statement, (ast.If, ast.With, ast.Try)):
                 own = outermost and isinstance(statement, ast.If)
+                self.tries += isinstance(statement, ast.Try)
                 statement.body = self.block(statement.body, inner=inner, outermost=own)
+                self.tries -= isinstance(statement, ast.Try)
             if isinstance(statement, ast.If):
                 orelse = self.block(statement.orelse, inner=inner, outermost=outermost)
                 statement.orelse = orelse
@@ -136,11 +205,13 @@ class _Rewriting:
         scope.depth = 0
         inner = _Rewriting(function, scope, self.refusals)
         inner.loops = self.loops
-        function.body = inner.block(function.body, outermost=True)
+        function.body = inner.whole(function.body)
 
-    def _decision(self, statement: ast.stmt, *, inner: bool) -> list[ast.stmt]:
+    def _decision(self, statement: ast.stmt, *, inner: bool, joint: bool) -> list[ast.stmt]:
         """A statement that branches, as a loop of one trip; so are statements in its arms."""
         check([statement], self.scope)
+        if any(returns([statement])):
+            raise EffectError("return")
         number, raises = len(self.loops), _leaves([statement], ast.Raise)
         if grown_lists([statement]):
             raise EffectError("it appends to a list")
@@ -153,13 +224,13 @@ class _Rewriting:
         read = unbound_reads([statement], set())[1]
         carried = sorted(n for n in changed | arrays if n in others | read | arrays)
         carried += [f"{LEFT}{number}", f"{RAISED}{number}"] * raises
-        names = LoopNames(tuple(carried), arrays, objects=objects, once=True, joint=inner)
+        names = LoopNames(tuple(carried), arrays, objects=objects, once=True, joint=joint)
         self.loops[f"{OWN}{number}"] = names
         plain, own = copied(statement), statement
-        if inner and isinstance(own, ast.If):
+        if joint and isinstance(own, ast.If):
             arms = (self.block(arm, inner=True) for arm in (own.body, own.orelse))
             own = ast.copy_location(ast.If(own.test, *arms), own)
-        new = frame(plain, None, [own], names, number)
+        new = frame(plain, None, [own], names, number, self.result, inner=inner)
         return share(new, number, shared_names(self.tree, statement) & {*carried})
 
     def _loop(self, loop: ast.For | ast.While, *, inner: bool) -> list[ast.stmt]:
@@ -174,13 +245,15 @@ class _Rewriting:
         if isinstance(loop, ast.For):
             over = iteration(loop.iter, self.scope.value, number)
         shared = shared_names(self.tree, loop)
-        new = frame(copied(loop), over, self.block(loop.body, inner=True), names, number)
+        plain = copied(loop)
+        body = self.block(loop.body, inner=True)
+        new = frame(plain, over, body, names, number, self.result, inner=inner)
         return share(new, number, shared & {*names.carried, *assigned([loop])})
 
     def _stored(self, statements: Sequence[ast.stmt]) -> frozenset[str]:
         """The variables of the function that are stored into; EffectError for others."""
         names = frozenset(stored(statements))
-        if not names <= own_names(self.tree):
+        if not names <= self.own:
             raise EffectError("a store into what is no variable of the function")
         return names
 
@@ -197,10 +270,13 @@ class _Rewriting:
         if (changed | targets | {*grown}) & objects.names:
             raise EffectError("an attribute of what the loop assigns")
         arrays |= objects.names
-        if not targets.isdisjoint(changed | arrays) or not changed | arrays:
+        ended, counter = any(returns(body)), ""
+        if not targets.isdisjoint(changed | arrays) or not (changed | arrays or ended):
             raise EffectError("its variable is assigned")
-        raises = _leaves(body, ast.Raise)
-        leaves, counter = waits or raises or _leaves(body, ast.Break), ""
+        if ended and self.tries:
+            raise EffectError("return in a try")
+        raises = _raises(body)
+        leaves = waits or raises or ended or _leaves(body, ast.Break)
         if leaves and targets:
             behind = {t for t in targets if is_read(self.tree, loop, t)}
             counter = _counter(loop) if behind else ""
@@ -212,6 +288,7 @@ class _Rewriting:
         read = unbound_reads([loop] if waits else body, targets)[1]
         carried = sorted(n for n in changed | arrays if n in others | read | arrays)
         carried += [counter] if counter else []
+        carried += [*self.result.names, f"{RETURNED}{number}"] if ended else []
         carried += [f"{LEFT}{number}"] * leaves + [f"{RAISED}{number}"] * raises
         loops = (n for s in body for n in walk(s) if isinstance(n, (ast.For, ast.While)))
         simple = not any(loops)
@@ -219,6 +296,11 @@ class _Rewriting:
         return LoopNames(
             tuple(carried), arrays, lists, objects, counter, waits=waits, simple=simple
         )
+
+
+def _raises(statements: Sequence[ast.stmt]) -> bool:
+    """Whether statements raise errors, apart from functions that they define."""
+    return any(isinstance(n, ast.Raise) for s in statements for n in without_functions(s))
 
 
 def _is_decision(statement: ast.stmt) -> bool:

@@ -56,8 +56,7 @@ class EffectError(Exception):
 def check(statements: Iterable[ast.AST], scope: Scope) -> None:
     """EffectError unless statements of a function change its own variables alone.
 
-    At depth 0 they may store into arrays that variables hold, append to lists, and raise errors
-    outside of loops.
+    At depth 0 they may store into arrays that variables hold, append to lists, and raise errors.
     """
     for statement in statements:
         nodes = [*_nodes(statement, scope, raises=not scope.depth)]
@@ -69,7 +68,7 @@ def check(statements: Iterable[ast.AST], scope: Scope) -> None:
 
 
 def _nodes(node: ast.AST, scope: Scope, *, raises: bool) -> Iterator[tuple[ast.AST, Scope]]:
-    """The nodes of a statement but for errors, if it `raises` them outside of its loops.
+    """The nodes of a statement but for errors, if it `raises` them.
 
     Of what appends to a list at depth 0, the nodes of what is appended.
     """
@@ -78,7 +77,7 @@ def _nodes(node: ast.AST, scope: Scope, *, raises: bool) -> Iterator[tuple[ast.A
     more = None if scope.depth else appended(node)
     if more is None:
         yield node, scope
-    raises = raises and not isinstance(node, (ast.For, ast.While, ast.FunctionDef))
+    raises = raises and not isinstance(node, ast.FunctionDef)
     inner = scope
     if isinstance(node, (ast.FunctionDef, ast.Lambda)):
         inner = scope.inside(node)
@@ -104,8 +103,6 @@ def _check_node(node: ast.AST, scope: Scope, called: list[ast.expr]) -> None:
         raise EffectError("a decorator")
     elif isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
         raise EffectError("a call whose result is dropped")
-    elif isinstance(node, ast.Return) and not depth:
-        raise EffectError("return")
     elif isinstance(node, (ast.Assign, ast.Return)):
         _check_lists(node.value, scope)
     elif isinstance(node, (ast.For, ast.While)) and node.orelse:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from ...syntax_trees import children, walk
 
+_SKIPS = (ast.Continue, ast.Break, ast.Raise, ast.Return)
+
 
 def is_read(tree: ast.AST, loop: ast.stmt, name: str) -> bool:
     """Whether a name is read outside of a loop, and of other loops whose variable it is."""
@@ -83,7 +85,7 @@ def unbound_reads(statements: Sequence[ast.stmt], bound: set[str]) -> tuple[set[
 
 def _skips(statements: Sequence[ast.stmt]) -> bool:
     """Whether what comes behind statements is left out."""
-    return bool(statements) and isinstance(statements[-1], (ast.Continue, ast.Break, ast.Raise))
+    return bool(statements) and isinstance(statements[-1], _SKIPS)
 
 
 def loaded(node: ast.AST) -> set[str]:

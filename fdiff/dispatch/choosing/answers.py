@@ -16,6 +16,7 @@ from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray
 from ...trace.recorder import Loops
 from .surroundings import Surroundings
+from .trip_rows import TripRows
 from .variables import Growth, ManyWaysError, RefusedLoopError, Variable, WayRun
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 WAYS = 16  # through an iteration
 QUESTIONS = 12  # on one way
+CALLS = 600  # on one way, of functions of NumPy outside of loops
 # What a body may raise on a way that Python does not take.
 _FAULTS = FdiffError, ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError
 Cells = Sequence[Callable[[], object]]
@@ -39,16 +41,18 @@ class Answers:
     it left such a variable. A ``while`` in the body makes up to `within` trips; `demands` are the
     nodes of whether it ended. A body that `splits` has nodes for its statements that branch. It
     stands in the body that answers of `outer` are for, one `level` deeper. `sizes` are the sizes of
-    numbers of Python's that change, by their nodes, None of other values.
+    numbers of Python's that change, by their nodes, None of other values. A body that is the
+    `whole` rest of a function makes `CALLS` at most.
     """
 
     frame = None  # no calls are compared
 
     def __init__(
-        self, trace: Trace, around: Surroundings, outer: Answers | None, within: int | None,
+        self, trace: Trace, around: Surroundings, outer: Answers | None, rows: TripRows,
         *, splits: bool,
     ) -> None:  # fmt: skip
-        self.trace, self.around, self.depth, self.within = trace, around, 0, within
+        self.trace, self.around, self.depth, self.calls = trace, around, 0, 0
+        self.within, self.whole = rows.inside, rows.tail
         self.outer, self.splits = outer, splits
         self.level: int = 0 if outer is None else outer.level + 1
         self.sizes: dict[int, int | None] = {}
@@ -61,7 +65,7 @@ class Answers:
         self.unsure = self.branches = False
 
     def begin(self, script: tuple[bool, ...]) -> None:
-        self.script, self.asked, self.demands = script, [], []
+        self.script, self.asked, self.demands, self.calls = script, [], [], 0
 
     def type_of(self, value: object) -> type | None:
         """The type of the number of Python's that a handle stands for, if it does."""
@@ -92,6 +96,9 @@ class Answers:
 
     def call(self, fn: Function, args: Args, named: Named) -> object:
         self.depth += 1
+        self.calls += 1
+        if self.whole and self.calls > CALLS:
+            raise RefusedLoopError("it calls many functions outside of loops")
         try:
             return fn(*args, **named)
         finally:

@@ -34,7 +34,8 @@ FEWEST = 40  # trips of a loop that is worth a node
 FEW = 4  # of a loop with loops in it
 INNER = 12  # of a loop in the body of a node
 VISITS = 8  # times that a loop in another one becomes a node
-WITHIN = 16, 64, 256, None  # trips of the node of a ``while``
+WITHIN = 16, 64, 256, 1024, 4096, 16384, None  # trips of the node of a ``while``
+LONGEST = 256  # in no other loop, where one of any number of trips has a kernel in reverse
 PASSES = 6  # through all ways, until types are settled
 
 
@@ -66,13 +67,11 @@ class Driver:
         trace = stack.traces[-1] if stack.traces else None
         if type(trace) is not Trace or not looks_for_loops(trace):
             return None
-        inner, table = (
-            isinstance(trace.calls, Answers),
-            trip_rows(rows, waits=names.waits, once=names.once),
-        )
+        around = trace.calls if isinstance(trace.calls, Answers) else None
+        inner, table = around is not None, trip_rows(rows, names)
         few = INNER if inner else FEWEST if names.simple else FEW
         few = 0 if names.once or environment_value("FDIFF_LOOPS") == "check" else few
-        if names.joint and not (isinstance(trace.calls, Answers) and trace.calls.splits):
+        if (names.joint and not (around is not None and around.splits)) or (names.tail and inner):
             return None
         if table is None or table.length <= few or not (names.branches or inner):
             return None
@@ -87,6 +86,8 @@ class Driver:
             with unchanged(cells):
                 return self._within(trace, table, names, body, cells)
         except RefusedLoopError as refusal:
+            if around is not None and around.whole and (table.waits or table.length > FEWEST):
+                raise  # rather than unroll a long loop on each way
             self.refusals[place] = str(refusal)
             line = user_line() if str(refusal) != UNBRANCHED else None
             if isinstance(trace.calls, CallLog) and line is not None and not names.once:
@@ -102,7 +103,9 @@ class Driver:
         splits = False
         for within in WITHIN:
             outer = trace.calls if isinstance(trace.calls, Answers) else None
-            rows.within = within if outer is None else outer.within
+            rows.inside = within if outer is None else outer.within
+            long = outer is None and rows.inside is not None and rows.inside > LONGEST
+            rows.within = None if long else rows.inside
             try:
                 try:
                     return _enter(trace, rows, names, body, cells, splits=splits)
@@ -134,9 +137,7 @@ def _enter(
     for _ in range(PASSES):
         around = Surroundings([*cells_of(taken), *rows.objects()])
         with around, Trace(trace.call) as inner:
-            inner.calls = inner.listener = log = Answers(
-                inner, around, outer, rows.within, splits=splits
-            )
+            inner.calls = inner.listener = log = Answers(inner, around, outer, rows, splits=splits)
             try:
                 ways = Ways(log, variables, rows, taken, inner=outer is not None)
                 if ways.settled:

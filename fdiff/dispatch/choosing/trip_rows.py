@@ -13,6 +13,7 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...capture.sources.loop_frames import LoopNames
 from ...primitive import FUNCTIONS
 from ...trace import Trace, TracedArray
 from ...trace.handler_arguments import resolve
@@ -63,8 +64,9 @@ class StackedRow:
 class TripRows:
     """The rows of a loop: the `numbers` of its trips, and sequences.
 
-    A ``while``, which `waits`, has none, nor has a statement that is run `once`. A ``while`` makes
-    up to `within` trips, or any number. A trip of `sequences` gets its number and an entry of each.
+    A ``while``, which `waits`, has none, nor has a statement that is run `once`, or all to the end
+    of a function, its `tail`. A ``while`` makes up to `within` trips, or any number, and one in it
+    up to `inside`. A trip of `sequences` gets its number and an entry of each.
     """
 
     def __init__(
@@ -74,9 +76,12 @@ class TripRows:
         *,
         waits: bool = False,
         once: bool = False,
+        tail: bool = False,
     ) -> None:
-        self.numbers, self.sequences, self.waits, self.once = numbers, sequences, waits, once
+        self.numbers, self.sequences, self.waits = numbers, sequences, waits
+        self.once, self.tail = once, tail
         self.within: int | None = None
+        self.inside: int | None = None
 
     @property
     def length(self) -> int:
@@ -128,11 +133,11 @@ def _entry(sequence: Row | StackedRow, number: int) -> object:
     return sequence.entry(number) if isinstance(sequence, StackedRow) else sequence[number]
 
 
-def trip_rows(rows: object, *, waits: bool, once: bool) -> TripRows | None:
+def trip_rows(rows: object, names: LoopNames) -> TripRows | None:
     """The rows of a loop; None where it runs over something else."""
-    if once:
-        return TripRows(range(1), once=True)
-    if waits:
+    if names.once:
+        return TripRows(range(1), once=True, tail=names.tail)
+    if names.waits:
         return TripRows(range(1), waits=True)
     if isinstance(rows, range):
         return TripRows(rows)

@@ -11,8 +11,10 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, INT, ArrayType
 from ...capture.dependency_nodes import attribute
+from ...capture.sources.loop_frames import OWN
 from ...capture.sources.loop_functions import UNBOUND, Unbound
 from ...capture.sources.name_scopes import is_data
+from ...capture.sources.returns import RESULT
 from ...capture.sources.source_effects import EffectError, check_function
 from ...capture.symbolic_numbers import plain_number
 from ...capture.value_kinds import MISSING
@@ -90,7 +92,8 @@ class Variable:
     `weak` one holds floats of Python's. A `narrow` one holds a float of Python's at first, and then
     numbers of single precision (`narrow_variables.py`). A `flagged` one has a carry that tells
     whether it is new. The `limit` is the largest size of an int that changes otherwise than by
-    adding a constant.
+    adding a constant. The `result` of the function is read where it has a value alone; a `local`
+    one is the user's.
     """
 
     def __init__(self, name: str, start: object, python: type | None = None) -> None:
@@ -113,7 +116,9 @@ class Variable:
         self.loose = type(h) is float or self.weak
         self.python = type(h) if type(h) in _COUNTED else python
         self.constant: object = None
-        self.changed = self.stays = self.counts = self.flagged = self.narrow = False
+        self.result = name.startswith(RESULT)
+        self.local = name.isidentifier() and not name.startswith(OWN)
+        self.changed = self.stays = self.counts = self.flagged = self.ended = self.narrow = False
         self.numbers: set[str] | None = None
         self.growth: Growth | None = None
         self.limit: int | None = None
@@ -126,6 +131,8 @@ class Variable:
     def settle(self, runs: Sequence[WayRun], k: int) -> bool:
         """Look at what all ways give; whether the variable is carried as it was."""
         values = [run.values[k] for run in runs]
+        if self.ended and self.start is UNBOUND:
+            return True
         traced = isinstance(self.start, TracedArray)
         changes = traced or not all(same(v, self.start) for v in values)
         if self.python is not None and changes:
@@ -189,6 +196,13 @@ class Variable:
         if (new and type(self.start) is float) or self.numbers not in (None, new):
             raise RefusedLoopError(f"{self.name} is a number of Python's that changes")
         self.numbers = new
+
+    def end(self, runs: Sequence[WayRun], k: int) -> None:
+        """Hold what it held before: nothing behind the ways reads it, unless they store into it."""
+        pairs = [(run.inputs[k], run.values) for run in runs]
+        self.ended = not any(isinstance(h, TracedArray) and h.id != h.made for h, _ in pairs)
+        for h, values in pairs if self.ended else ():
+            values[k] = h
 
     def _note_stores(self, runs: Sequence[WayRun], k: int) -> None:
         """Note whether the array that the variable holds is stored into."""

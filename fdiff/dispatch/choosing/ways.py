@@ -64,7 +64,7 @@ class Ways:
         inner: bool,
     ) -> None:
         self.log, self.inner, self.variables, self.rows = log, log.trace, variables, rows
-        self.body = body
+        self.body, self.nested = body, inner
         self.index = self.inner.input(WHOLE, scalar=True, weak=True)
         if not (rows.waits or rows.once):
             log.sizes[self.index.node] = rows.size()
@@ -79,6 +79,9 @@ class Ways:
         asks = log.branches or any(run.asked for run in self.runs)
         if not (asks or inner or rows.waits):
             raise RefusedLoopError(UNBRANCHED)
+        for k, v in enumerate(variables):
+            if rows.tail and v.local:
+                v.end(self.runs, k)
         settled = [v.settle(self.runs, k) for k, v in enumerate(variables)]
         self.settled = all(settled)
         self.carried = [(k, v, v.type) for k, v in enumerate(variables) if v.type is not None]
@@ -110,7 +113,7 @@ class Ways:
         """The carried variables that may hold, behind the loop, what Python held before it."""
         runs = self.runs
         carried = [each for each in self.carried if not (each[1].counts or each[1].weak)]
-        loose = {k for k, *_ in carried for run in runs if not self._is_new(run.values[k])}
+        loose = {k for k, v, _ in carried for run in runs if self._is_kept(v, run.values[k])}
         first = {k for k, v, _ in carried if v.loose or not (v.scalar or v.stays)}
         handed = {
             (k, j)
@@ -131,21 +134,46 @@ class Ways:
         """Refuse arrays that two variables share, or that cannot be told from others."""
         self.appended.check(self.log, self.variables)
         for run in self.runs:
-            values = [*run.values[: len(self.variables)], *self.appended.arrays(run)]
-            arrays = [v for v in values if isinstance(v, TracedArray) and not v.scalar]
-            for array in arrays:
-                if root_of(array) is not array or array.home is not self.inner:
+            pairs = [(v.result, a) for v, a in zip(self.variables, run.values, strict=False)]
+            pairs += [(False, a) for a in self.appended.arrays(run)]
+            arrays = [(r, a) for r, a in pairs if isinstance(a, TracedArray) and not a.scalar]
+            for result, array in arrays:
+                view = root_of(array) is not array and not (result and self._is_own(array, run))
+                if view or array.home is not self.inner:
                     raise RefusedLoopError("a variable holds a view, or an array from outside")
                 axes = self.inner.layouts.axes(array.made)
                 if axes != sorted(axes):
                     raise RefusedLoopError("a variable holds an array that is not in C order")
-            if len({*map(id, arrays)}) < len(arrays):
-                raise RefusedLoopError("two variables hold one array")
+            for of_result in (False, True):  # behind which other variables are not read
+                kept = [a for r, a in arrays if r is of_result or not self._told(a, run)]
+                if len({id(root_of(a)) for a in kept}) < len(kept):
+                    raise RefusedLoopError("two variables hold one array")
+            if self.nested:
+                self._check_bound(run)
         changed = [v for v in self.variables if v.changed]
         others = [v.start for v in self.variables]
         others += [a for value in cells_of(self.body) for a in arrays_in(value)]
         others += [*self.inner.extra, *self.rows.arrays()]
         check_memory(changed, others)
+
+    def _check_bound(self, run: WayRun) -> None:
+        """Refuse a way that gives no value to a variable that may have one of a trip around."""
+        flags = zip(self.variables, run.inputs, strict=False)
+        left = [h for v, h in flags if v.name.startswith(LEFT)]
+        over = any(isinstance(h, TracedArray) and (h.node, True) in run.asked for h in left)
+        for v, value in zip(self.variables, run.values, strict=False):
+            if value is UNBOUND and not (over or v.result or v.ended):
+                raise RefusedLoopError(f"{v.name} may have no value in the loop around")
+
+    @staticmethod
+    def _is_own(array: TracedArray, run: WayRun) -> bool:
+        """Whether an array looks at memory that a run has made."""
+        root = root_of(array)
+        return not any(root is h for h in run.inputs)
+
+    def _told(self, array: TracedArray, run: WayRun) -> bool:
+        """Whether an array is new, or whether it is new is told."""
+        return self._is_own(array, run) or self.log.flag_of(array) is not None
 
     # ----------------------------------------------------------------------------------- the body
 
@@ -243,6 +271,11 @@ class Ways:
         flag = self.flags[k] if value is UNBOUND else self.log.flag_of(value)
         return self.inner.builder.constant(np.array(_is_new(value))) if flag is None else flag.node
 
+    def _is_kept(self, variable: Variable, value: object) -> bool:
+        """Whether a variable may hold behind a way what Python held before it."""
+        unread = variable.result and value is UNBOUND
+        return not (unread or self._is_new(value))
+
     def _is_new(self, value: object) -> bool:
         """Whether a value that the body gives is new on all ways."""
         return _is_new(value) and self.log.flag_of(value) is None
@@ -287,7 +320,7 @@ class Ways:
             values[k] = self._behind(trace, v, result)
             if k in flags and around is not None:
                 around.flags.append((values[k], flags[k]))
-                around.unsure = True
+                around.unsure |= v.scalar and not v.result
         self.appended.hold(values)
         if around is not None:
             around.branches |= self.branches
@@ -346,7 +379,7 @@ class Ways:
         )
         if v.counts or v.weak:
             value = not v.name.startswith(LEFT) and counted(trace, v, result)
-            if v.name.startswith(RAISED) and value is not False:
+            if v.name.startswith(RAISED) and value is True:
                 raise RefusedLoopError("it raises an error")
         if v.changed:
             v.own[...] = value  # type: ignore[index] - an array

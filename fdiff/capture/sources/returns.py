@@ -1,0 +1,113 @@
+"""The result of a function whose statements return in the middle, as variables."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+
+from ...named_tuples import NamedTuple
+from ...syntax_trees import children
+from .variable_names import without_functions
+
+RESULT = "__fdiff_result"  # how the variables begin that hold a result
+
+
+Tree = str | tuple["Tree", ...]
+
+
+class ResultVariables(NamedTuple):
+    """The variables of a result: one, or one for each entry of tuples, as in `tree`."""
+
+    tree: Tree
+
+    @property
+    def names(self) -> list[str]:
+        return [*_leaves(self.tree)]
+
+    def assigned(self, value: ast.expr | None) -> list[ast.stmt]:
+        """The statements that give the variables a value that is returned."""
+        own = value
+        while isinstance(own, ast.Tuple) and own.elts:
+            own = own.elts[0]
+        if isinstance(own, ast.Name) and own.id in self.names:  # they have it
+            return []
+        return [ast.Assign([_expression(self.tree, ast.Store())], value or ast.Constant(None))]
+
+    def expression(self) -> ast.expr:
+        """The result that the variables hold."""
+        return _expression(self.tree, ast.Load())
+
+
+def _leaves(tree: Tree) -> Iterator[str]:
+    if isinstance(tree, str):
+        yield tree
+        return
+    for part in tree:
+        yield from _leaves(part)
+
+
+def _expression(tree: Tree, context: ast.expr_context) -> ast.expr:
+    if isinstance(tree, str):
+        return ast.Name(tree, context)
+    return ast.Tuple([_expression(part, context) for part in tree], context)
+
+
+def result_of(function: ast.FunctionDef) -> ResultVariables:
+    """The variables of a function's result: of each entry, where all results are such tuples."""
+    numbers = count()
+
+    def named(value: ast.expr | None) -> Tree:
+        whole = isinstance(value, ast.Tuple) and not any(map(_is_starred, value.elts))
+        if whole and value.elts:
+            return (*map(named, value.elts),)
+        return f"{RESULT}{next(numbers)}"
+
+    trees = set[Tree]()
+    for node in returns(function.body):
+        numbers = count()
+        trees.add(named(node.value))
+    return ResultVariables(trees.pop() if len(trees) == 1 and ends(function.body) else RESULT)
+
+
+def _is_starred(node: ast.expr) -> bool:
+    return isinstance(node, ast.Starred)
+
+
+def returns(statements: Iterable[ast.AST]) -> Iterator[ast.Return]:
+    """The statements that return."""
+    nodes = (n for s in statements for n in without_functions(s))
+    return (node for node in nodes if isinstance(node, ast.Return))
+
+
+def first_returning(statements: Sequence[ast.stmt]) -> int | None:
+    """The place of the first statement of several that may return; None if there is none."""
+    for k, s in enumerate(statements):
+        if any(returns([s])):
+            return None if isinstance(s, ast.Return) else k
+    return None
+
+
+def ends(statements: Sequence[ast.stmt]) -> bool:
+    """Whether nothing behind statements is run, as far as their form tells."""
+    if not statements:
+        return False
+    last = statements[-1]
+    if isinstance(last, ast.If):
+        return ends(last.body) and ends(last.orelse)
+    return isinstance(last, (ast.Return, ast.Raise)) or is_endless(last)
+
+
+def is_endless(loop: ast.stmt) -> bool:
+    """Whether a loop is left by a ``return`` or an error alone."""
+    constant = isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant)
+    return constant and bool(loop.test.value) and not _breaks(loop.body)
+
+
+def _breaks(statements: Iterable[ast.AST]) -> bool:
+    """Whether statements in the body of a loop end the loop."""
+    kinds = (ast.For, ast.While, ast.FunctionDef, ast.expr)
+    return any(
+        isinstance(s, ast.Break) or (not isinstance(s, kinds) and _breaks(children(s)))
+        for s in statements
+    )
