@@ -38,19 +38,19 @@ Quick = Callable[..., object]
 def duties(case: str) -> tuple[list[Quick], tuple[Any, ...]]:
     """The builtin of a case with one duty more at a time, the last the prepared function itself."""
     native = importlib.import_module("fdiff.kernels.llvm.stub.stub_binding")
-    asked: list[tuple[Any, ...]] = []
+    asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     made = native.bind_entry_stub
 
-    def noting(*given: Any) -> Quick:
-        asked.append(given)
-        return made(*given)
+    def noting(*given: Any, **options: Any) -> Quick:
+        asked.append((given, options))
+        return made(*given, **options)
 
     xs, _ = CASES[case].arguments()
     derivative = prepared(CASES[case], "fdiff", fdiff_peer)
     with mock.patch.object(native, "bind_entry_stub", noting):
         for _ in range(8):
             derivative(*xs)
-    call, machinery, shape, inputs, outputs, recipe, outside, guard = asked[-1]
+    (call, machinery, shape, inputs, outputs, recipe, outside, guard), options = asked[-1]
     assert outside.fallback is not None, f"{case} has no shortcut"
     idle = machinery._replace(  # a function that returns zero
         address=native.interpreter_abi.python_api("PyErr_Occurred"), size=0, release=False
@@ -63,7 +63,7 @@ def duties(case: str) -> tuple[list[Quick], tuple[Any, ...]]:
         (idle, inputs, outputs, recipe, outside),
     )
     quick = [
-        made(call, machine, shape, ins, outs, how, look, guard if outs else None)
+        made(call, machine, shape, ins, outs, how, look, guard if outs else None, **options)
         for machine, ins, outs, how, look in parts
     ]
     return [*quick, derivative], xs

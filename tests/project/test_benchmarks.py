@@ -16,7 +16,7 @@ import fdiff
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
-from benchmarks import inputs, limit, plot, report, run  # noqa: E402 - beside the package
+from benchmarks import dispatch, inputs, limit, plot, report, run  # noqa: E402 - beside the package
 from benchmarks.cases import CASES  # noqa: E402 - as above
 from benchmarks.limit import maths  # noqa: E402 - as above
 from benchmarks.limit.settings import kernel  # noqa: E402 - as above
@@ -208,3 +208,13 @@ def test_means_and_ratios():
     assert "JAX / fdiff 4.00 (1 cases)" in text
     assert "best other / fdiff 1.41 (2 cases)" in text
     assert "| b | — | 8.00 s | 1.00 s | 4.00 s (torch) |" in report.summary_table(cases)
+
+
+def test_the_duties_of_a_call_are_calls(monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", "compile")
+    name = "value+grad sum(x²) n=3"
+    calls, xs = dispatch.duties(name)
+    assert len(calls) == len(dispatch.DUTIES)
+    _, slope = calls[-1](*xs)
+    np.testing.assert_allclose(slope, 2.0 * xs[0])
+    assert all(seconds > 0.0 for seconds in dispatch.nanoseconds(calls[-1:], xs))

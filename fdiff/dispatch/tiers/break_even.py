@@ -26,6 +26,8 @@ CALL = 5e-4  # seconds that a call counts for at least where there is one
 IMPORT_SECONDS = 0.2  # to import what generates sources, where no background thread has done so
 # For each node of the body of a loop and each trip, in NumPy.
 NUMBER_SECONDS, ARRAY_SECONDS = 1.5e-7, 1e-6
+# For each entry of an array in main memory, in NumPy: at least.
+ENTRY_SECONDS, IN_MEMORY = 1e-9, 1 << 20
 JIT_PATIENCE = 1.0  # seconds that a call of `jit` waits for its kernel
 
 Layouts = tuple[str, ...]  # of the inputs of a kernel: "C" for contiguous, "A" for any strides
@@ -58,13 +60,13 @@ class Account:
 class BreakEven:
     """The break-even points of one tape, by the layouts of its inputs."""
 
-    __slots__ = ("_account", "_compiler", "_due", "_loops", "_price", "_tape", "_worth")
+    __slots__ = ("_account", "_compiler", "_due", "_next", "_price", "_tape", "_worth")
 
     def __init__(self, tape: Tape, compiler: str, account: Account) -> None:
         self._tape, self._compiler, self._account = tape, compiler, account
         self._due: dict[Layouts, float] = {}  # the `spent` at which to compile
-        self._worth: dict[Layouts, float] = {}  # the same, where the next call's loops count, too
-        self._loops = math.nan  # seconds that the loops of a call take at least, once estimated
+        self._worth: dict[Layouts, float] = {}  # the same, where the next call counts, too
+        self._next = math.nan  # seconds that a call takes at least, once estimated
         self._price = math.nan  # expected seconds of compiling, once estimated
 
     def is_ahead(self, layouts: Layouts) -> bool:
@@ -78,16 +80,17 @@ class BreakEven:
         return self._account.spent >= self._due[layouts]
 
     def is_worth_waiting(self, layouts: Layouts) -> bool:
-        """Whether the loops of the next call would take longer than what is left to the point.
+        """Whether the next call would take longer than what is left to the point.
 
-        Beside a background thread, than compiling takes. The trips alone are known before a call.
+        Beside a background thread, than compiling takes. Of a call the trips of its loops and the
+        sizes of its arrays are known before it runs.
         """
-        if math.isnan(self._loops):
-            self._loops = _seconds_of_trips(self._tape)
-        seconds = self._loops + (0.0 if background.allowed() else self._account.spent)
-        if not self._loops or seconds < self._worth.get(layouts, PATIENCE):
+        if math.isnan(self._next):
+            self._next = _seconds_of_trips(self._tape) + _seconds_of_entries(self._tape)
+        seconds = self._next + (0.0 if background.allowed() else self._account.spent)
+        if not self._next or seconds < self._worth.get(layouts, PATIENCE):
             return False
-        most = max(ASK_FIRST, self._loops)  # nobody asks first what takes longer without
+        most = max(ASK_FIRST, self._next)  # nobody asks first what takes longer without
         self._worth[layouts] = self._estimate(layouts, seconds, most, n=2)
         return seconds >= self._worth[layouts]
 
@@ -151,6 +154,14 @@ def _seconds_of_trips(tape: Tape) -> float:
     """Seconds that the loops of a tape take in NumPy, where numbers of trips are known."""
     counts = ((dict(tape.nodes[i].params).get("length", 0), body) for i, _, body in tape.bodies())
     return sum([trips * (_seconds_of(body) + _seconds_of_trips(body)) for trips, body in counts])
+
+
+def _seconds_of_entries(tape: Tape) -> float:
+    """Seconds that the elementwise operations of a tape take in NumPy, of arrays in main memory."""
+    large = [node for node in tape.nodes if node.types[0].size > IN_MEMORY]
+    rules = [node.primitive.lowering.kernel for node in large]
+    entrywise = [rule is not None and rule.kind.is_elementwise for rule in rules]
+    return ENTRY_SECONDS * sum([n.type.size for n, k in zip(large, entrywise, strict=True) if k])
 
 
 def _seconds_of(body: Tape) -> float:

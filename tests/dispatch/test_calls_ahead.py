@@ -1,4 +1,4 @@
-"""Loops whose trips would take longer in NumPy than their kernel takes to compile."""
+"""Calls that would take longer in NumPy than their kernel takes to compile."""
 
 import numpy as np
 import pytest
@@ -46,3 +46,19 @@ def _nodes_of_trips(f, x):
     nodes = break_even._seconds_of_trips(fdiff.make_tape(f, x)) / break_even.NUMBER_SECONDS
     assert abs(nodes - round(nodes)) < 1e-6
     return round(nodes)
+
+
+def chain(x):
+    for _ in range(12):
+        x = np.sin(x) * x
+    return np.sum(x)
+
+
+def test_large_arrays_are_compiled_before_they_are_computed_with():
+    gradient = fdiff.grad(chain)
+    gradient(np.ones(5_000_000))
+    assert "f8[5000000]: compiled" in repr(gradient)
+    gradient(np.ones(50_000))
+    assert "f8[50000]: interpreted" in repr(gradient)
+    products = fdiff.make_tape(lambda a: a @ a, np.ones((1100, 1100)))  # NumPy's own routine
+    assert break_even._seconds_of_entries(products) == 0
