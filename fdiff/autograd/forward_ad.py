@@ -250,7 +250,7 @@ def make_dual(tensor: object, tangent: object, *, level: int | None = None) -> R
 
 
 @public
-def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
+def unpack_dual(tensor: object, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent of an array.
 
     Parameters
@@ -316,7 +316,7 @@ def _require_array(tensor: object) -> None:
         raise failure(InputError, "fdiff.autograd.forward_ad.unpack_dual", fact, way)
 
 
-def _recorded(array: Any, what: str) -> RecordedArray:
+def _recorded(array: object, what: str) -> RecordedArray:
     """An argument of `make_dual` as a recorded array."""
     # Stores into a plain array are not seen, and both are read when tangents are asked for.
     tangent = array if type(array) is RecordedArray else plain(np.array(array))

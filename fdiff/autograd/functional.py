@@ -131,8 +131,8 @@ def _product(name: str, what: str, example: str) -> Func:
 
     def call(
         func: Func,
-        inputs: Any,
-        v: Any = None,
+        inputs: object,
+        v: object = None,
         create_graph: bool = False,  # noqa: FBT001,FBT002 - torch's signature
         strict: bool = False,  # noqa: FBT001,FBT002 - torch's signature
     ) -> tuple[Any, Any]:
@@ -208,7 +208,7 @@ hvp = _product(
 def _call_operator(
     name: str,
     func: Func,
-    args: tuple[Any, ...],
+    args: tuple[object, ...],
     create_graph: object,
     strict: object,
     **options: object,

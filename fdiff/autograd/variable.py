@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure, flag, warn
@@ -11,7 +9,7 @@ from .arrays.recorded_array import RecordedArray, Version, array_kind_of, new_ar
 
 
 def Variable(  # noqa: N802 - torch's name
-    data: Any,
+    data: object,
     requires_grad: bool = False,  # noqa: FBT001,FBT002 - torch's signature
     volatile: bool | None = None,  # noqa: FBT001 - torch's signature
 ) -> RecordedArray:

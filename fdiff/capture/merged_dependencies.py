@@ -151,12 +151,12 @@ def _places_looked_at(pins: Iterable[Pins]) -> Places:
     return tuple([(check, _distinct(places)) for check, places in kinds.items()])
 
 
-def _distinct(places: Iterable[Any]) -> tuple[Any, ...]:
+def _distinct(places: Iterable[object]) -> tuple[Any, ...]:
     """Places that several ways have looked at once: the ways read much the same."""
     return tuple({_identity(place): place for place in places}.values())
 
 
-def _identity(part: Any) -> object:
+def _identity(part: object) -> object:
     """A name by its value, anything else by its address: pins keep it alive."""
     if type(part) is tuple:
         return tuple(map(_identity, part))

@@ -163,7 +163,7 @@ def _choosing(
     ]
     with Trace("merge", lines=False) as trace:
         inputs = [trace.input(type_) for type_ in types]
-        holds: Any = False
+        holds: object = False
         row: list[Any] = [None] * (size + 1 + many)  # results, number of the way, values
         for k in reversed(range(len(traces))):
             way, begin = traces[k], count + reads.first[k]

@@ -121,7 +121,7 @@ class _Watching(cloudpickle.Pickler):
 
     last: object = None
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         self.last = obj
         return super().reducer_override(obj)
 

@@ -332,7 +332,7 @@ class _Warnings:
                 if not self._takers and self._catcher is not None:
                     self._catcher.__exit__(None, None, None)
 
-    def _show(self, text: Any, category: Any, file: str, line: int, *_: object) -> None:
+    def _show(self, text: object, category: object, file: str, line: int, *_: object) -> None:
         with self._lock:
             for taker in self._takers:
                 taker.add((category, str(text), file, line))

@@ -148,7 +148,7 @@ def sparse_jacobian(
     format: str,  # noqa: A002 - as SciPy says
 ) -> AnyPrepared | None:
     """The Jacobian as a sparse array; None without structure, or with a tenth of its `entries`."""
-    prepared: Any = jacobian(f, sparse=format)
+    prepared: object = jacobian(f, sparse=format)
     with suppress(StructureError):
         if prepared.pattern(*point).nnz < SHARE * entries:
             return prepared

@@ -126,12 +126,12 @@ class _FittedCurve:
         self._model, self._slopes = jit(packed(f)), jacobian(packed(f))
         self._x: object = None  # as SciPy has converted it
 
-    def __call__(self, x: Any, *parameters: float) -> Any:
+    def __call__(self, x: object, *parameters: float) -> Any:
         self._x = x
         return self._model(np.array(parameters, np.float64), x)
 
     def jac(self, x: object, *parameters: float) -> np.ndarray:
-        slopes: Any = self._slopes(np.array(parameters, np.float64), x)
+        slopes: object = self._slopes(np.array(parameters, np.float64), x)
         return np.reshape(slopes, (-1, len(self.names)))
 
     def fit(

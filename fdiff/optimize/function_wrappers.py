@@ -46,7 +46,7 @@ def packed(f: Function) -> Function:
 def weighted_sum(g: Function) -> Function:
     """The sum of constraints, each times a weight."""
 
-    def weighted(x: object, weights: Any) -> object:
+    def weighted(x: object, weights: object) -> object:
         return np.sum(weights * np.ravel(g(x)))
 
     return calling(weighted)
@@ -55,7 +55,7 @@ def weighted_sum(g: Function) -> Function:
 def lagrangian_of(f: Function, g: Function | None) -> Function:
     """The Lagrangian, as solvers weight it."""
 
-    def lagrangian(x: object, multipliers: Any, objective_factor: Any) -> object:
+    def lagrangian(x: object, multipliers: object, objective_factor: object) -> object:
         weighted = objective_factor * np.sum(f(x))
         return weighted if g is None else weighted + np.sum(multipliers * np.ravel(g(x)))
 

@@ -264,7 +264,7 @@ def solve(
     return _result(run, outcome._replace(status=STOPPED) if stopped else outcome, report.counts)
 
 
-def _multipliers(problem: ProblemFunctions, earlier: Any, call: str) -> list[np.ndarray]:
+def _multipliers(problem: ProblemFunctions, earlier: object, call: str) -> list[np.ndarray]:
     """Multipliers to start from: zeros, or the multipliers of an earlier result."""
     sizes = (problem.rows, problem.size, problem.size)
     if earlier is None:

@@ -26,8 +26,8 @@ LARGE = 200  # unknowns from which on the Jacobian is asked for as sparse
 @public
 def root(
     residual: Callable[..., Any],
-    x0: Any,
-    *args: Any,
+    x0: object,
+    *args: object,
     tol: float = 1e-12,
     max_steps: int = 50,
 ) -> Any:

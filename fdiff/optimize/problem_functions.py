@@ -114,7 +114,7 @@ class ProblemFunctions:
         """The number of constraints, and their evaluation."""
         prepared = jit(f)
         compile_or_call(prepared, x)
-        value: Any = prepared(x)
+        value: object = prepared(x)
         if not isinstance(value, (np.ndarray, np.number)):
             fact = f"constraints must return one array, not {type(value).__name__}."
             way = "Return np.array([...]) of numbers, or np.concatenate([...]) of arrays."

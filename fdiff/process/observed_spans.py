@@ -97,7 +97,7 @@ class Span:
         for watcher in self._watchers:
             watcher.noted(self)
 
-    def inside(self, name: str, category: str, begin: int, end: int, **args: Any) -> Span:
+    def inside(self, name: str, category: str, begin: int, end: int, **args: object) -> Span:
         """A span inside this one that was measured by other means; `note` tells of it."""
         inner = Span(name, category, self._watchers, args)
         inner.parent, inner.begin, inner.end = self, begin, end
@@ -126,7 +126,7 @@ class Observer:
         self.flops = any(w.flops for w in watchers)
         self.device = any(w.device for w in watchers)
 
-    def begin(self, name: str, category: str, shapes: Shapes | None = None, **args: Any) -> Span:
+    def begin(self, name: str, category: str, shapes: Shapes | None = None, **args: object) -> Span:
         """Open a span in this thread; the caller closes it."""
         span, spans = Span(name, category, self.watchers, args), _open.spans
         span.shapes = shapes

@@ -117,7 +117,7 @@ class LocalArray(np.ndarray):
     def flat(self, value: object) -> None:
         self.flat[...] = value
 
-    def view(self, *args: Any, **keywords: Any) -> Any:
+    def view(self, *args: object, **keywords: object) -> Any:
         return localised(super().view(*args, **keywords))
 
     def resize(self, *shape: object, **keywords: object) -> None:

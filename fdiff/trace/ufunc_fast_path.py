@@ -86,7 +86,7 @@ def enter(
 
 
 def _learn(
-    key: object, primitive: Primitive, ufunc: np.ufunc, operands: tuple[Any, ...]
+    key: object, primitive: Primitive, ufunc: np.ufunc, operands: tuple[object, ...]
 ) -> Entry | None:
     """The entry for operands of a kind, from now on."""
     kinds: list[np.dtype | type] = []

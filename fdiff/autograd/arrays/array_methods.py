@@ -184,7 +184,7 @@ class _Method:
     def __init__(self, name: str) -> None:
         self.__name__ = self.method = name
 
-    def __call__(self, x: Any, *args: object, **kwargs: object) -> Any:
+    def __call__(self, x: object, *args: object, **kwargs: object) -> Any:
         return getattr(x, self.__name__)(*args, **kwargs)
 
 
@@ -207,7 +207,7 @@ def _attribute(name: str, *, settable: bool = False) -> property:
     def get(self: RecordedArray) -> Any:
         return record_one(read, name, (self,), {})
 
-    def store(self: RecordedArray, value: Any) -> None:
+    def store(self: RecordedArray, value: object) -> None:
         get(self)[...] = value  # a view
 
     return property(noting(get), store if settable else None, doc=f"As `numpy.ndarray.{name}`.")
@@ -254,10 +254,10 @@ class FlatEntries:
     def __iter__(self) -> Iterator[object]:
         return iter(self.array.flatten())
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         return self.array.flatten()[key]
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         raise TypeError("x.flat of a recorded array is read-only. Write x.put(indices, value).")
 
 

@@ -123,7 +123,7 @@ def _root_of(x: RecordedArray) -> RecordedArray:
     return x.viewing.root if isinstance(x.viewing, ViewOf) else x
 
 
-def _old_operand(call_recipe: Recipe, k: int, x: Any, targets: list[RecordedArray]) -> object:
+def _old_operand(call_recipe: Recipe, k: int, x: object, targets: list[RecordedArray]) -> object:
     """An operand as it was before the store: copied if the node saves it."""
     if type(x) is not RecordedArray or all(x is not t for t in targets):
         return x
@@ -167,5 +167,5 @@ class _Put:
     def __init__(self, view: ViewOf) -> None:
         self.view = view
 
-    def __call__(self, root: Any, part: Any) -> None:
+    def __call__(self, root: object, part: object) -> None:
         self.view.of(root)[...] = part

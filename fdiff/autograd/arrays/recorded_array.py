@@ -176,7 +176,7 @@ class RecordedArray(Conversions):
     @grad.setter
     def grad(self, grad: object) -> None:
         if grad is None or type(grad) is RecordedArray:
-            gradient: Any = grad
+            gradient: object = grad
         elif isinstance(grad, np.ndarray):
             gradient = plain(grad)
         else:
@@ -282,7 +282,7 @@ class RecordedArray(Conversions):
         return copy
 
 
-def new_array(value: Any, kind: ArrayKind, edge: Edge | None, version: Version) -> RecordedArray:
+def new_array(value: object, kind: ArrayKind, edge: Edge | None, version: Version) -> RecordedArray:
     """A recorded array that is no view."""
     array = object.__new__(RecordedArray)
     array.value = value

@@ -119,7 +119,7 @@ class ViewOf:
         array.edge = again.edge
         array.kind = again.kind
 
-    def of(self, x: Any) -> Any:
+    def of(self, x: object) -> Any:
         """The view taken of another root."""
         for call in self.calls:
             x = call.on(x)

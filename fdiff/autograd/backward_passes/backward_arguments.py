@@ -26,7 +26,7 @@ def sequence(x: object, call: str) -> tuple[Any, ...]:
     return tuple(x)
 
 
-def edge_of(x: Any, call: str) -> Edge:
+def edge_of(x: object, call: str) -> Edge:
     """Where gradients of an input arrive."""
     if isinstance(x, GradientEdge):
         return x.node, x.output_nr
@@ -82,7 +82,7 @@ def batches_of_roots(
     return [roots_of(outputs, row, call) for row in rows], count
 
 
-def _root(x: Any, seed: object, k: int, call: str) -> Root:
+def _root(x: object, seed: object, k: int, call: str) -> Root:
     if isinstance(x, GradientEdge):
         return _root_of_edge(x, seed, k)
     if type(x) is not RecordedArray:
@@ -106,7 +106,7 @@ def _root(x: Any, seed: object, k: int, call: str) -> Root:
     return Root(node, nr, _cotangent(seed, type_, k), type_)
 
 
-def _cotangent(seed: Any, type_: ArrayType, k: int) -> RecordedArray:
+def _cotangent(seed: object, type_: ArrayType, k: int) -> RecordedArray:
     """The user's cotangent of output `k`, in the type of the output."""
     cotangent = seed if type(seed) is RecordedArray else plain(np.asarray(seed))
     if cotangent.value.shape != type_.shape:

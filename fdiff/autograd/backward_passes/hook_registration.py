@@ -125,7 +125,7 @@ def _retain(array: RecordedArray, edge: Edge) -> None:
     def keep(bar: RecordedArray) -> None:
         leaf = kept()
         if leaf is not None:
-            gradient: Any = leaf._grad
+            gradient: object = leaf._grad
             leaf._grad = bar.copy() if gradient is None else gradient + bar
 
     array.extra()["retains"] = add_hook(node.own_hooks().retained.setdefault(nr, {}), keep)

@@ -48,7 +48,7 @@ class NodeRules:
         """A cotangent as hooks see it."""
         return None if bar is None else plain(bar)
 
-    def replaced(self, result: Any, bar: object) -> object:
+    def replaced(self, result: object, bar: object) -> object:
         """The cotangent after a hook gave `result`."""
         if result is None:
             return bar
@@ -123,7 +123,7 @@ class RecordedRules(NodeRules):
     def seed(self, array: RecordedArray) -> Any:
         return array
 
-    def add(self, a: Any, b: Any) -> Any:
+    def add(self, a: object, b: object) -> Any:
         return apply_ufunc(np.add, a, b)
 
     def shown(self, bar: Any) -> RecordedArray | None:
@@ -187,7 +187,7 @@ def _with_edge(
     return new_array(array, array_kind_of(array, moves), edge if moves else None, saved[0])
 
 
-def _plain_mask(mask: Any) -> Any:
+def _plain_mask(mask: object) -> Any:
     return mask.value if type(mask) is RecordedArray else mask
 
 

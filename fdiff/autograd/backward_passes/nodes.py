@@ -286,7 +286,7 @@ class CustomNode(GraphNode):
         """
         if self.context is None:
             raise AttributeError(f"{self.name()} is not the node of a Function.")
-        tensors: tuple[Any, ...] = self.context.saved_tensors
+        tensors: tuple[object, ...] = self.context.saved_tensors
         return tensors
 
     @telling

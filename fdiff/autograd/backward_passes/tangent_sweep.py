@@ -63,7 +63,7 @@ class TangentSweep:
         edges = [x.edge_now() if isinstance(x, RecordedArray) else x for x in operands]
         return any(isinstance(e, tuple) and self.of(e) is not None for e in edges)
 
-    def without_graph(self, result: Any) -> Any:
+    def without_graph(self, result: object) -> Any:
         """The result of a call as duals that are cut from the graph."""
         for leaf in flatten(result)[0]:
             if isinstance(leaf, RecordedArray) and leaf.kind.requires_grad:
@@ -206,7 +206,7 @@ def _pushed(
     return [_as_recorded(next(parts)) if floating else None for floating in recipe.outputs]
 
 
-def _as_recorded(value: Any) -> RecordedArray:
+def _as_recorded(value: object) -> RecordedArray:
     return value if type(value) is RecordedArray else plain(np.asarray(value))
 
 

@@ -25,7 +25,7 @@ def call_key(
     return key, operands
 
 
-def operand_kind(x: Any) -> ArrayKind:
+def operand_kind(x: object) -> ArrayKind:
     if type(x) is RecordedArray:
         if x.viewing is not None:
             x.viewing.refresh(x)

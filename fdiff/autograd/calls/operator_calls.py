@@ -65,7 +65,7 @@ def call_operator(
     moves = any(isinstance(x, RecordedArray) and x.requires_grad for x in leaves)
     pushes = moves and state.pushes(leaves)
     records = moves and (state.grad_enabled or pushes)
-    arguments: Any = unflatten(spec, values)
+    arguments: object = unflatten(spec, values)
     with ported():
         result = _call_operator(call, name, f, leaves, values, spec, arguments, records=records)
     return (state.dual.without_graph(result) if pushes else result,)

@@ -185,7 +185,7 @@ def _unrecorded(result: object, call: NumpyCall) -> object:
     return unflatten(spec, [_without_gradient(leaf, k, call) for k, leaf in enumerate(leaves)])
 
 
-def _without_gradient(leaf: Any, k: int, call: NumpyCall) -> object:
+def _without_gradient(leaf: object, k: int, call: NumpyCall) -> object:
     if not isinstance(leaf, (np.ndarray, np.generic)):
         return leaf
     for x, value in zip(call.operands, call.values, strict=True):

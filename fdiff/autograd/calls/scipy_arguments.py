@@ -169,7 +169,7 @@ class _InOrder:
         self.given, self.traced = values, traced
         self.objects: dict[int, object] = {}
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: object) -> Any:
         if _is_array(x):
             return next(self.given)
         if type(x) is RecordedObject:

@@ -176,7 +176,7 @@ class _LibraryCall:
         return RecordedObject(PartOf(self.what, k), self.title, self.args, self.kwargs, real)
 
 
-def _refusing(x: Any, name: str, operands: Sequence[object]) -> object:
+def _refusing(x: object, name: str, operands: Sequence[object]) -> object:
     """An array of the same numbers whose derivative is refused when it is asked for."""
 
     def refuse(*_: object) -> NoReturn:

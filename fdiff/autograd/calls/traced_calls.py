@@ -43,7 +43,7 @@ class TracedCall(NamedTuple):
 def traced_call(
     call: Callable[..., Any],
     title: str,
-    operands: Sequence[Any],
+    operands: Sequence[object],
     rebuild: Rebuild,
     *,
     watches: bool = False,
@@ -105,7 +105,7 @@ def _kind(x: Any) -> Any:
     return x.kind if type(x) is RecordedArray else array_kind_of(x)
 
 
-def _value(x: Any) -> Any:
+def _value(x: object) -> Any:
     return x.value if type(x) is RecordedArray else x
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -16,7 +15,7 @@ from ..thread_state import state
 
 def custom_node(
     name: str,
-    inputs: Sequence[Any],
+    inputs: Sequence[object],
     outputs: Sequence[np.ndarray],
     backward: Callable[..., object],
     *,

@@ -180,7 +180,7 @@ def _share_memory(
     name: str,
     results: Sequence[RecordedArray],
     outs: list[Any],
-    args: tuple[Any, ...],
+    args: tuple[object, ...],
     dirty: tuple[object, ...],
 ) -> None:
     """Let results that look at memory of arguments, or of each other, count its stores together.
@@ -302,7 +302,7 @@ def _check_marks(ctx: FunctionCtx) -> None:
                 raise failure(InputError, f"ctx.{name}", fact, way)
 
 
-def _check_dirty(x: Any, outs: list[Any], *, moves: bool) -> None:
+def _check_dirty(x: object, outs: list[Any], *, moves: bool) -> None:
     if type(x) is not RecordedArray:
         return
     if not any(x is o for o in outs):

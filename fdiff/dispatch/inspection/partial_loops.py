@@ -61,9 +61,9 @@ def _conditional(params: dict[str, Any], arrays: list[np.ndarray]) -> Partial:
     def counted(inner: Tape, build: Callable[[list[TracedArray], Any, Any], list[Any]]) -> Tape:
         with Trace("while_loop", lines=False) as trace:
             state = [trace.input(t) for t in types[:carries]]
-            trip: Any = trace.input(ArrayType((), INT))
+            trip: object = trace.input(ArrayType((), INT))
             rest = [trace.input(t) for t in types[carries:]]
-            limit: Any = trace.input(ArrayType((), INT))
+            limit: object = trace.input(ArrayType((), INT))
             outs = build(splice(inner, [*state, *rest], trace), trip, limit)
             return trace.builder.finish([*map(trace.lift, outs)])
 

@@ -168,7 +168,7 @@ class _About(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _about_nest(tape: Tape, nodes: tuple[int, ...], of: Around) -> _About:
-    lines: tuple[Any, ...] = ()
+    lines: tuple[object, ...] = ()
     for i in nodes:
         for line in tape.lines.get(i, ()):
             lines = with_line(lines, line) if line not in lines else lines

@@ -66,7 +66,7 @@ def recorded_arrays(call: OperatorCall) -> object:
 def over_partitions(call: OperatorCall) -> object:
     """The result of a call that names a sum over partitions and the point; else the call itself."""
     assert call.operator is not None, "the stage applies to calls that name the point"
-    inputs: Any = call.args[0]
+    inputs: object = call.args[0]
     several = isinstance(inputs, tuple)
     origin = call.operator.origin(tuple(range(len(inputs))) if several else 0)
     if (total := of_partitions(call.f, origin)) is None:

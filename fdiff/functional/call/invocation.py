@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...dispatch.arguments import Argnums, Function
 from ...dispatch.fast_paths.fast_path import FastPath, immediate_fast_path
@@ -87,7 +87,7 @@ def prepared_function(
     fast_path = FastPath(program, f, out=out)
     writes_out, name = fast_path.writes_out, program.name
 
-    def prepared_call(*args: object, **kwargs: Any) -> object:
+    def prepared_call(*args: object, **kwargs: object) -> object:
         try:
             if arrange is not None:
                 args, kwargs = arrange(*args, **kwargs)

@@ -265,7 +265,7 @@ class NumbaCallee:
         """
         operator, f = self._target.operator, self._target.f
 
-        def call(value: Any) -> int:
+        def call(value: object) -> int:
             try:
                 return function(value)
             except BaseException as error:

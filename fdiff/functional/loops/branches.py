@@ -236,7 +236,7 @@ def switch(index: int, branches: Sequence[Callable[..., R]], *operands: object) 
         raise failure(InputError, call, f"index must be an int, not {shown(index)}.", "Use an int.")
     if (value := _untraced_value(index)) is not None:
         return branches[min(max(int(cast("int", value)), 0), len(branches) - 1)](*operands)
-    number: Any = traced(index)
+    number: object = traced(index)
     number = number.astype(np.int64)
     return cast("R", _traced_switch(call, number, branches, operands))
 

@@ -28,7 +28,7 @@ FEW_THREADS, LARGE = 2, 1 << 18  # above both, threads share what is combined
 
 
 @public
-def map(f: Callable[[Any], A], xs: Any, *, batch_size: int | None = None) -> A:  # noqa: A001 - the name of ``lax.map``
+def map(f: Callable[[Any], A], xs: object, *, batch_size: int | None = None) -> A:  # noqa: A001 - the name of ``lax.map``
     """Apply `f` to each row of `xs`, and stack the results.
 
     Parameters

@@ -155,7 +155,7 @@ def fori_loop(lower: int, upper: int, body: Callable[[Any, C], C], init: C) -> C
     own, run = _body_and_loop(body, count)
     first = int(lower)
     if run is _traced_scan:  # where no array is made
-        index: Any = apply(iota, size=count)
+        index: object = apply(iota, size=count)
         index = index + first if first else index
     else:
         index = np.arange(first, first + count)
@@ -169,7 +169,7 @@ def _traced_bounds(
 ) -> object:
     """The loop between bounds that are traced: it runs while its index is below the upper one."""
     own, name = private(body), LoopBody(call, body)
-    bound: Any = lower
+    bound: object = lower
     start = bound.astype(np.int64)
     step = lambda pair: (pair[0] + 1, own(pair[0], pair[1]))  # noqa: E731 - a line
     below = lambda pair: pair[0] < upper  # noqa: E731 - a line

@@ -62,7 +62,7 @@ class LinearMap:
         self._step = step
         self._residuals = residuals
 
-    def __call__(self, *tangents_in: Any) -> Any:
+    def __call__(self, *tangents_in: object) -> Any:
         """The tangents of the outputs, in their structure."""
         traced = self._traced
         try:

@@ -113,7 +113,7 @@ def checkpoint(
     return _call_untraced(function, args, kwargs)
 
 
-def _call_untraced(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_untraced(function: Function, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
     """A call where nothing is traced: recorded arrays may be among what it reads."""
     recorded = hooks.recorded_checkpoint
     if recorded is None:

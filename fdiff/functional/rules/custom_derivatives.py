@@ -68,7 +68,7 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
         self.compared.clear()
         self.rule = rule
 
-    def output(self, args: tuple[Any, ...]) -> object:
+    def output(self, args: tuple[object, ...]) -> object:
         """The output for arguments as `RuledCall` has them, without the rule."""
         return cast("Function", self.fun)(*args)
 

@@ -36,7 +36,7 @@ _HALF_PI = 1.5707963267948966, 6.123233995736766e-17
 def _table(code: NvvmBuilder) -> ir.Value:
     """The bits in constant memory."""
     name = "fdiff_two_over_pi"
-    table: Any = code.module.globals.get(name)
+    table: object = code.module.globals.get(name)
     if table is None:
         type_ = ir.ArrayType(WORD, len(TWO_OVER_PI))
         table = ir.GlobalVariable(code.module, type_, name, addrspace=4)

@@ -34,7 +34,7 @@ def typing_of(word: Word, formula: Formula, count: int, of: NumbaTypes = CPU) ->
     `count` is the number of arguments, `of` the types of the target.
     """
 
-    def typing(context: object, *kinds: Any) -> tuple[Any, Lowering] | None:
+    def typing(context: object, *kinds: object) -> tuple[Any, Lowering] | None:
         spellings = [_spelling(x, letter, of) for x, letter in zip(kinds, letters, strict=True)]
         if None in spellings:
             return None

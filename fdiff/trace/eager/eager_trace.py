@@ -84,7 +84,7 @@ class EagerTrace(EagerRecorder, Trace):
         """``ufunc(*operands)``, as the last time for operands of these types."""
         return of_ufunc(self, ufunc, operands)
 
-    def entry(self, x: TracedArray, key: Any, getitem: Callable[..., object]) -> object:
+    def entry(self, x: TracedArray, key: object, getitem: Callable[..., object]) -> object:
         """``x[key]``: single entries are scalars, other keys of integers go by their templates."""
         type_ = x.type
         kind = ENTRIES.get(type_.dtype)

@@ -51,7 +51,7 @@ class Tails:
         self.never: set[Place] = set()  # where tails were used otherwise
         self.last: tuple[TracedArray, TracedArray, int, Place] | None = None
 
-    def joined(self, args: tuple[Any, ...]) -> tuple[object, ...]:
+    def joined(self, args: tuple[object, ...]) -> tuple[object, ...]:
         """The arguments of a call by key: of the array itself if they are of its last tail."""
         if self.last is None or args[0] is not self.last[0]:
             return args

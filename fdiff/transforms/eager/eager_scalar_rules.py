@@ -24,7 +24,7 @@ from .cotangents import Cotangents
 ScalarPull = Callable[[Cotangents, int, tuple[int, ...], Any], None]
 
 
-def _add_to(sweep: Cotangents, a: int, bar: Any) -> None:
+def _add_to(sweep: Cotangents, a: int, bar: object) -> None:
     """Add to a cotangent, which is then masked no longer."""
     before = sweep.bars[a]
     sweep.bars[a] = bar if before is None else before + bar
@@ -32,11 +32,11 @@ def _add_to(sweep: Cotangents, a: int, bar: Any) -> None:
         sweep.masks.pop(a, None)
 
 
-def _pull_entry(sweep: Cotangents, i: int, args: tuple[int, ...], bar: Any) -> None:
+def _pull_entry(sweep: Cotangents, i: int, args: tuple[int, ...], bar: object) -> None:
     source = args[0]
     if not sweep.active[source]:
         return
-    spot: tuple[Any, ...] = tuple([sweep.values[k] for k in args[1:]])
+    spot: tuple[object, ...] = tuple([sweep.values[k] for k in args[1:]])
     sweep.add_entries(source, spot if sweep.size is None else (slice(None), *spot), bar)
 
 
@@ -86,7 +86,7 @@ def places_of(op: Op) -> tuple[int, ...]:
     return op.params[0][1]
 
 
-def _zeroed(array: Any, places: Sequence[int], size: int | None) -> np.ndarray:
+def _zeroed(array: object, places: Sequence[int], size: int | None) -> np.ndarray:
     """A copy with zeros at these places."""
     out = np.array(array, order="C")
     _flat(out, size)[..., list(places)] = 0
@@ -111,7 +111,7 @@ def pull_store(sweep: Cotangents, i: int, op: Op, args: tuple[int, ...]) -> None
             _add_to(sweep, a, bars[k])
 
 
-def push_store(op: Op, operands: Sequence[Any], size: int | None) -> np.ndarray:
+def push_store(op: Op, operands: Sequence[object], size: int | None) -> np.ndarray:
     """The tangent of an array with entries stored over it; None stands for zero."""
     type_ = op.types[0]
     shape = type_.shape if size is None else (size, *type_.shape)

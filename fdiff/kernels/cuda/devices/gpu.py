@@ -252,7 +252,7 @@ class _Graph:
         done(answer)
         return answer[1]
 
-    def launch(self, stream: Any) -> None:
+    def launch(self, stream: object) -> None:
         self._check(self._driver.cuGraphLaunch(self._graph, stream))
 
     def __del__(self) -> None:

@@ -78,7 +78,7 @@ class Offset:
     def __getitem__(self, at: int) -> Any:
         return self._memory[self._begin + at]
 
-    def __setitem__(self, at: int, value: Any) -> None:
+    def __setitem__(self, at: int, value: object) -> None:
         self._memory[self._begin + at] = value
 
 

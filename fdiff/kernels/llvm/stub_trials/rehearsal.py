@@ -188,7 +188,7 @@ class Rehearsal(KnownMemory):
             return 0
 
     def _begun(self, kind: type, size: int) -> int:
-        parts: Any = {} if kind is dict else [0] * size
+        parts: object = {} if kind is dict else [0] * size
         self.kinds[id(parts)] = kind
         return self._new(parts)
 
