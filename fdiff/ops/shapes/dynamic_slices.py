@@ -15,14 +15,16 @@ import fdiff.intact_numpy as np
 from ...arraytype import INT, ArrayType
 from ...errors import TraceError
 from ...facets import Lowering
-from ...primitive import PRIMITIVES, Sample
+from ...primitive import Sample
 from ...trace import TracedArray, apply, constant_value, current
 from ...trace.array_links import ViewLink
+from ..entrywise.elementwise import add, multiply, negative, subtract
 from ..entrywise.families import flat_op
 from .gather_scatter import gather
 from .shaping import transpose_call
 
 LEAVES = "a slice of constant width that leaves the array"
+_SIGNS = {add: (1, 1), subtract: (1, -1), negative: (-1,)}  # of the terms of a sum
 
 
 def _infer(start: ArrayType, *, size: int, count: int, step: int) -> tuple[ArrayType, ...]:
@@ -134,16 +136,11 @@ def _width(start: object, stop: object) -> int | None:
 def _sum_of_multiples(x: TracedArray) -> list[tuple[int, int]] | None:
     """An int64 as a sum: nodes and the constants that they are multiplied with; None for any other value."""
     node = x.home.builder.nodes[x.id]
-    signs = {
-        PRIMITIVES["add"]: (1, 1),
-        PRIMITIVES["subtract"]: (1, -1),
-        PRIMITIVES["negative"]: (-1,),
-    }
     if x.dtype != INT or any(x.home.builder.type(a) != x.type for a in node.args):
         return None
-    if node.primitive in signs:
-        return list(zip(node.args, signs[node.primitive], strict=True))
-    if node.primitive is PRIMITIVES["multiply"]:
+    if node.primitive in _SIGNS:
+        return list(zip(node.args, _SIGNS[node.primitive], strict=True))
+    if node.primitive is multiply:
         for a, b in (node.args, node.args[::-1]):
             factor = constant_value(TracedArray(x.home, a, x.type))
             if factor is not None:
