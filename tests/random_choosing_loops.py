@@ -37,6 +37,7 @@ def f(x):
 """
 HEAD = """
 import numpy as np
+from functools import partial
 TAB = np.sin(1.3 * np.arange(40.0))
 G = np.cos(1.7 * np.arange(30.0)).reshape(10, 3)
 class Bag:
@@ -46,6 +47,10 @@ def softened(z, m):
     if z > m:
         return m + 0.1 * (z - m)
     return z
+def softer(z):
+    return 0.3 * z
+def twice(h, z):
+    return h(0.9 * h(z))
 def two(z, y):
     r = z * 0.5
     if z < y:
@@ -429,6 +434,68 @@ class ListsWriter(FormsWriter):
         return super().statement(indent, depth)
 
 
+class FunctionsWriter(FormsWriter):
+    """Writes one program with functions in the function, and ints of all kinds."""
+
+    def heads(self, indent):
+        """The functions, and the lines with which the loop begins."""
+        pad, a, b = "    " * indent, self.pick("a", "b", "c", "n", "h", "k"), self.pick("a", "b", "v[1]")
+        default = self.pick("", ", y=0.3", f", y={self.pick('a', 'b', 'x[1]')}")
+        odd = self.pick("nonlocal n; n += 1", "w[0] = z", "lst.append(z)", "u[1] += 0.1", "pass")
+        lines = [
+            f"def rhs(z{default}):",
+            f"    {odd if self.odd else 'pass'}",
+            f"    if {self.pick('z', a, 'n')} > {self.pick('0.2', 'x[1]', b)}:",
+            f"        return 0.8 * z - 0.05 * {a}",
+            f"    return {self.pick('np.sin(z)', '0.9 * z')} + 0.1 * {b} * {self.pick('x[2]', 'dt')}",
+            f"act = {self.pick('np.tanh', 'np.sin', f'lambda z: 0.5 * z + 0.1 * {b}', 'softer')}",
+            f"soft = partial({self.pick('softened', 'two')}, {self.pick('0.3', 'x[1]')})",
+            "def fill(z):",
+            f"    d = {self.pick('np.zeros(3)', '0.5 * v', 'np.array([z, 0.1, x[0]])')}",
+            f"    d[{self.pick('0', '-1', 'k % 3')}] = 0.7 * z + 0.01 * {a}",
+            f"    {self.pick('pass', 'd[1:] *= 0.5', 'd *= 0.9', 'w_ = d; w_ += 0.01')}",
+            "    return d",
+            "def loops(z):",
+            f"    for i_ in range({self.pick(2, 3, 15)}):",
+            f"        if z > {self.pick('0.4', b)}:",
+            f"            z = 0.7 * z + 0.01 * {self.pick('i_', a)}",
+            f"        {self.pick('z = 0.9 * z', f'if z < {b}: break', 'pass')}",
+            "    return z",
+        ]
+        if self.odd and self.chance(30):
+            lines += [self.pick("rhs = softer", "del act", "old = rhs; rhs = lambda z: old(z) * 0.5")]
+        return [*[pad + line for line in lines], *super().heads(indent)]
+
+    def scalar(self, depth=1):
+        if not depth or not self.chance(25):
+            return super().scalar(depth)
+        a, b = super().scalar(0), self.pick("a", "b", "x[1]", "0.3")
+        return self.pick(
+            f"rhs({a})", f"rhs({a})", f"act({a})", f"soft({a})", f"np.sum(fill({a}))", f"loops({a})",
+            f"twice(rhs, {a})", f"twice(lambda q_: 0.5 * q_ + {b}, {a})", f"fill({a})[1]",
+            f"(lambda q_, p_={b}: q_ * p_)({a})",
+        )  # fmt: skip
+
+    def effect(self, *, breaks=True):
+        if self.chance(50):
+            return super().effect(breaks=breaks)
+        return self.pick(
+            "n = 2 * n + 1", "n //= 2", "n = max(n, m)", "n = 3 * n % 7", "m = abs(n - m)",
+            "n = len(u) - n", "n *= m", "n = -n // 3", "n, m = m, n + m", "m = min(m, 5) + n",
+            "n = n * n % 11", "m = m - 2 * n",
+        )  # fmt: skip
+
+    def statement(self, indent, depth):
+        if not self.chance(12):
+            return super().statement(indent, depth)
+        pad, name = "    " * indent, self.pick("a", "b", "c")
+        other = self.pick("a", "b", "x[0]", "h", "n")
+        return [
+            f"{pad}loc = lambda z, y={self.pick('0.2', other)}: z * 0.9 + 0.05 * y * {other}",
+            f"{pad}{name} = loc({self.assigned()})",
+        ]
+
+
 class StatementsWriter(FormsWriter):
     """Writes one program whose statements branch outside of loops."""
 
@@ -498,7 +565,7 @@ class ReturnsWriter(FormsWriter):
 
 WRITERS = {
     "": Writer, "counts": CountingWriter, "forms": FormsWriter, "statements": StatementsWriter,
-    "lists": ListsWriter, "returns": ReturnsWriter,
+    "lists": ListsWriter, "returns": ReturnsWriter, "functions": FunctionsWriter,
 }  # fmt: skip
 
 
