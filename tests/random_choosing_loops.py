@@ -439,7 +439,11 @@ class FunctionsWriter(FormsWriter):
 
     def heads(self, indent):
         """The functions, and the lines with which the loop begins."""
-        pad, a, b = "    " * indent, self.pick("a", "b", "c", "n", "h", "k"), self.pick("a", "b", "v[1]")
+        pad, a, b = (
+            "    " * indent,
+            self.pick("a", "b", "c", "n", "h", "k"),
+            self.pick("a", "b", "v[1]"),
+        )
         default = self.pick("", ", y=0.3", f", y={self.pick('a', 'b', 'x[1]')}")
         odd = self.pick("nonlocal n; n += 1", "w[0] = z", "lst.append(z)", "u[1] += 0.1", "pass")
         lines = [
@@ -463,7 +467,9 @@ class FunctionsWriter(FormsWriter):
             "    return z",
         ]
         if self.odd and self.chance(30):
-            lines += [self.pick("rhs = softer", "del act", "old = rhs; rhs = lambda z: old(z) * 0.5")]
+            lines += [
+                self.pick("rhs = softer", "del act", "old = rhs; rhs = lambda z: old(z) * 0.5")
+            ]
         return [*[pad + line for line in lines], *super().heads(indent)]
 
     def scalar(self, depth=1):

@@ -1,9 +1,11 @@
 """Loops that choose their branches, and call functions that are defined in `f` or handed to it."""
 
+import random
 from functools import partial
 
 import numpy as np
 import pytest
+import random_choosing_loops
 from test_choosing_loops import POINTS, N, W, counted, unrolled
 
 import fdiff
@@ -172,8 +174,35 @@ def typed(x):
     return y
 
 
+def reads_an_array_that_the_loop_fills(x):
+    u = np.zeros(N + 1)
+    u[0] = x[0]
+
+    def last(k):
+        return 0.9 * u[k] + 0.01 * np.sum(u)
+
+    for k in range(N):
+        u[k + 1] = np.sin(last(k)) + 0.1 * W[k]
+        if u[k + 1] > 0.5 * x[1]:
+            u[k + 1] = last(k) * 0.5
+    return np.sum(u * u) + last(3)
+
+
+def many_trips(x):
+    """The `while` makes more than 16 trips, so that it is entered anew."""
+    y, n = x[0] + 40.0, 0
+
+    def rate():
+        return 0.9 if y > 1.0 + 0.01 * n else 0.8 * x[1]
+
+    while y > 0.1 * x[2]:
+        y = rate() * y - 0.01
+        n += 1
+    return y + n * x[0]
+
+
 PROGRAMS = (
-    slope_inside, lambda_inside, lambda_of_each_trip, array_made_inside,
+    reads_an_array_that_the_loop_fills, many_trips, slope_inside, lambda_inside, lambda_of_each_trip, array_made_inside,
     reads_what_the_loop_assigns,
     reads_the_number_of_the_trip, loops_in_functions, handed_over, handed_lambdas,
     partial_functions, chosen_function, typed,
@@ -483,3 +512,9 @@ def test_what_has_effects_is_right(f, monkeypatch):
         step = 1e-7 * np.eye(3)
         near = [(f(x + d) - f(x - d)) / 2e-7 for d in step]
         np.testing.assert_allclose(slope, near, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_programs(seed):
+    text = random_choosing_loops.program(random.Random(seed), "functions")
+    assert not random_choosing_loops.failure(text, seed)

@@ -16,10 +16,10 @@ from ...trace.trace_stack import stack
 from ...user_lines import numbered, user_line
 from .answers import Answers, Body, Cells, value_of
 from .containers import TakenApart
+from .emptied_cells import emptied
 from .outer_numbers import check_start
 from .surroundings import Surroundings
 from .trip_rows import TripRows, trip_rows
-from .unchanged_variables import unchanged
 from .variables import (
     ManyWaysError,
     RefusedLoopError,
@@ -83,8 +83,9 @@ class Driver:
         if kink_search.on or any(running.derivative_free for running in stack.traces):
             return None
         try:
-            with unchanged(cells):
-                return self._within(trace, table, names, body, cells)
+            starts = {n: value_of(cell) for n, cell in zip(names.carried, cells[1:], strict=True)}
+            with emptied(cells):
+                return self._within(trace, table, names, body, starts)
         except RefusedLoopError as refusal:
             if around is not None and around.whole and (table.waits or table.length > FEWEST):
                 raise  # rather than unroll a long loop on each way
@@ -97,7 +98,7 @@ class Driver:
 
     @staticmethod
     def _within(
-        trace: Trace, rows: TripRows, names: LoopNames, body: Body, cells: Cells
+        trace: Trace, rows: TripRows, names: LoopNames, body: Body, starts: dict[str, object]
     ) -> tuple[object, ...]:
         """The values behind a loop whose ``while`` loops make as few trips as can be."""
         splits = False
@@ -108,19 +109,25 @@ class Driver:
             rows.within = None if long else rows.inside
             try:
                 try:
-                    return _enter(trace, rows, names, body, cells, splits=splits)
+                    return _enter(trace, rows, names, body, starts, splits=splits)
                 except ManyWaysError:
                     if splits:
                         raise
                     splits = True
-                    return _enter(trace, rows, names, body, cells, splits=True)
+                    return _enter(trace, rows, names, body, starts, splits=True)
             except TooFewTripsError:
                 continue
         raise RefusedLoopError("it makes many trips, or an int becomes large")
 
 
 def _enter(
-    trace: Trace, rows: TripRows, names: LoopNames, body: Body, cells: Cells, *, splits: bool
+    trace: Trace,
+    rows: TripRows,
+    names: LoopNames,
+    body: Body,
+    starts: dict[str, object],
+    *,
+    splits: bool,
 ) -> tuple[object, ...]:
     """Enter the node of a loop; what the variables of the loop hold behind it.
 
@@ -128,9 +135,8 @@ def _enter(
     """
     check_cells(body)
     outer = trace.calls if isinstance(trace.calls, Answers) else None
-    starts = {n: value_of(cell) for n, cell in zip(names.carried, cells[1:], strict=True)}
     if names.counter:
-        starts[names.counter] = rows.numbers[0]
+        starts = {**starts, names.counter: rows.numbers[0]}
     taken = TakenApart(starts, body, rows.objects(), dict(names.grown), names.objects)
     rows.stack(trace)
     variables = taken.variables(partial(_variable, outer))

@@ -1,4 +1,4 @@
-"""Variables that the body of a loop shares with functions around it."""
+"""Variables that a loop's body shares with functions around it, while the body is run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,18 @@ from .answers import Cells
 
 
 @contextmanager
-def unchanged(cells: Cells) -> Generator[None]:
-    """Put back, in the end, what the variables held that functions in `cells` read."""
+def emptied(cells: Cells) -> Generator[None]:
+    """Take away what the variables of a loop hold, and put it back in the end.
+
+    The body assigns those that it shares with functions, and has the others for itself. What they
+    held before is none of what the functions close over.
+    """
     own = [cell for read in cells for cell in getattr(read, "__closure__", None) or ()]
     before = [(cell, attribute(cell, "cell_contents")) for cell in own]
     try:
+        for cell, value in before:
+            if value is not MISSING:
+                del cell.cell_contents
         yield
     finally:
         for cell, value in before:
