@@ -444,6 +444,7 @@ class FunctionsWriter(FormsWriter):
             self.pick("a", "b", "c", "n", "h", "k"),
             self.pick("a", "b", "v[1]"),
         )
+        end = f"0.1 * {b} * {self.pick('x[2]', 'dt')}"
         default = self.pick("", ", y=0.3", f", y={self.pick('a', 'b', 'x[1]')}")
         odd = self.pick("nonlocal n; n += 1", "w[0] = z", "lst.append(z)", "u[1] += 0.1", "pass")
         lines = [
@@ -451,7 +452,7 @@ class FunctionsWriter(FormsWriter):
             f"    {odd if self.odd else 'pass'}",
             f"    if {self.pick('z', a, 'n')} > {self.pick('0.2', 'x[1]', b)}:",
             f"        return 0.8 * z - 0.05 * {a}",
-            f"    return {self.pick('np.sin(z)', '0.9 * z')} + 0.1 * {b} * {self.pick('x[2]', 'dt')}",
+            f"    return {self.pick('np.sin(z)', '0.9 * z')} + {end}",
             f"act = {self.pick('np.tanh', 'np.sin', f'lambda z: 0.5 * z + 0.1 * {b}', 'softer')}",
             f"soft = partial({self.pick('softened', 'two')}, {self.pick('0.3', 'x[1]')})",
             "def fill(z):",
@@ -477,7 +478,8 @@ class FunctionsWriter(FormsWriter):
             return super().scalar(depth)
         a, b = super().scalar(0), self.pick("a", "b", "x[1]", "0.3")
         return self.pick(
-            f"rhs({a})", f"rhs({a})", f"act({a})", f"soft({a})", f"np.sum(fill({a}))", f"loops({a})",
+            f"rhs({a})", f"rhs({a})", f"act({a})", f"soft({a})", f"np.sum(fill({a}))",
+            f"loops({a})",
             f"twice(rhs, {a})", f"twice(lambda q_: 0.5 * q_ + {b}, {a})", f"fill({a})[1]",
             f"(lambda q_, p_={b}: q_ * p_)({a})",
         )  # fmt: skip

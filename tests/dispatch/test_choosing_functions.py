@@ -202,7 +202,8 @@ def many_trips(x):
 
 
 PROGRAMS = (
-    reads_an_array_that_the_loop_fills, many_trips, slope_inside, lambda_inside, lambda_of_each_trip, array_made_inside,
+    reads_an_array_that_the_loop_fills, many_trips, slope_inside, lambda_inside,
+    lambda_of_each_trip, array_made_inside,
     reads_what_the_loop_assigns,
     reads_the_number_of_the_trip, loops_in_functions, handed_over, handed_lambdas,
     partial_functions, chosen_function, typed,
