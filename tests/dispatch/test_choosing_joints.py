@@ -72,7 +72,7 @@ def bands(x):
             total = total - s * 1.3
         else:
             total = total * 0.5 + s
-        s = np.sin(3.0 * s + W[k] * x[2])
+        s = np.sin(0.9 * s + 2.0 * W[k] * x[2])
     return total
 
 
