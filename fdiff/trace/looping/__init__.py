@@ -15,7 +15,10 @@ Compilers roll up straight code: R. C. O. Rocha et al., Loop Rolling, CGO 2022.
 from __future__ import annotations
 
 import sys
+from functools import partial
+from typing import TYPE_CHECKING
 
+from ...foreign_errors import environment_value
 from ...process.forking import late
 from ..ordinary_trace import Trace
 from ..recorder import NEVER, Loops, Recorder
@@ -23,8 +26,14 @@ from ..trace_stack import stack
 from .call_gates import install
 from .code_loops import NAP, loops_under_way, straight_rest
 
+if TYPE_CHECKING:
+    from .trip_counts import Prospects
+
 SLEEP = 16  # nodes of a trace before the first look: a look costs as much as two nodes
-start_log = late("beginning", __package__, "start_log")  # which code without loops does not need
+FEWEST = 600  # calls of a loop that is worth a node
+# Code without loops needs neither of them, code without long loops no log.
+new_prospects = late("trip_counts", __package__, "Prospects")
+start_log = late("beginning", __package__, "start_log")
 
 
 def begin(trace: Trace) -> None:
@@ -35,20 +44,33 @@ def begin(trace: Trace) -> None:
     trace.first_look = first_look
     trace.milestone = len(trace.builder.nodes) + SLEEP
     if not SLEEP:
-        start_log(trace, awake=True)
+        start_log(trace, _fewest(), awake=True)
 
 
-def first_look(trace: Recorder) -> None:
-    """Begin the log of a trace if the user's code is in a loop; if not, look again later."""
+def _fewest() -> int:
+    """The calls of a loop that is worth a node; with ``FDIFF_LOOPS=check`` short ones are, too."""
+    return 0 if environment_value("FDIFF_LOOPS") == "check" else FEWEST
+
+
+def first_look(trace: Recorder, prospects: Prospects | None = None) -> None:
+    """Begin the log of a trace if a loop of the user's may be worth it; if not, look again later.
+
+    `prospects` saw the loops at earlier looks.
+    """
     nodes, traces = len(trace.builder.nodes), stack.traces
     if not traces or traces[-1] is not trace:
-        trace.milestone = nodes + NAP
-    elif loops_under_way(sys._getframe(1)):
-        start_log(trace)
+        rest = NAP
+    elif prospects is None and not loops_under_way(sys._getframe(1)):
+        rest = straight_rest(nodes)
+    else:
+        prospects = prospects or new_prospects(_fewest())
+        trace.first_look = partial(first_look, prospects=prospects)
+        rest = prospects.rest(nodes, {})
+    trace.milestone = nodes + rest
+    if not rest:
+        start_log(trace, _fewest(), prospects=prospects)
         if trace.calls is not None:
             trace.calls.look()
-    else:
-        trace.milestone = nodes + straight_rest(nodes)
 
 
 def note(trace: Recorder, loops: Loops) -> None:
@@ -60,5 +82,5 @@ def note(trace: Recorder, loops: Loops) -> None:
 def looks_for_loops(trace: Recorder) -> bool:
     """Whether loops are looked for in a trace, whose log of calls then begins."""
     if trace.calls is None and trace.milestone < NEVER:
-        start_log(trace)
+        start_log(trace, _fewest())
     return trace.calls is not None

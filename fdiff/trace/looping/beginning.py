@@ -7,27 +7,28 @@ from functools import cache
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...foreign_errors import environment_value
 from ..ordinary_trace import Trace
 from ..recorder import NEVER, Recorder
 from ..traced_array import TracedArray
 from .call_gates import gated_method
 from .call_log import CallLog
 from .logged_calls import LoggedCall, content, references
+from .trip_counts import Prospects
 
-FEWEST = 600  # calls of a loop that is worth a node
 OWNERS = 3  # of a handle that a call has just made: its result, the log, who counts them
 
 
-def start_log(trace: Recorder, *, awake: bool = False) -> None:
-    """Give a trace its log, if loops can be rolled here; calls are logged at once by one `awake`.
+def start_log(
+    trace: Recorder, fewest: int, *, prospects: Prospects | None = None, awake: bool = False
+) -> None:
+    """Give a trace its log, if loops can be rolled here; one that is `awake` logs calls at once.
 
-    With ``FDIFF_LOOPS=check`` short loops become nodes as well.
+    Loops of fewer calls than `fewest` stay unrolled; `prospects` saw the loops so far.
     """
     fresh = references_to_new()
     if fresh:
-        fewest = 0 if environment_value("FDIFF_LOOPS") == "check" else FEWEST
         log = trace.calls = CallLog(trace, fewest, fresh)
+        log.prospects = prospects or log.prospects
         if awake:
             log.wake()
     else:

@@ -30,12 +30,12 @@ from .logged_calls import (
 )
 from .logged_loops import behind, log_again
 from .loop_template import LoopTemplate, UnrolledError
-from .periods import INNER, PERIODS, is_nested, loop_of, period_of, periods_before, user_place
+from .periods import PERIODS, is_nested, loop_of, period_of, periods_before, user_place
 from .questions import Question
 from .replay import replayed
 from .scouting import LEARNING, Scout
 from .tails import Tails
-from .trip_counts import trip_of
+from .trip_counts import INNER, trip_of
 
 WINDOW = 4096  # calls that are remembered
 MOST = 40  # earlier calls of one key that a call is compared with
@@ -91,7 +91,7 @@ class CallLog(Scout):
         template = self.templates.get(call.key)
         frame = self.branches.starting(self, call) if template is None else self.framed(template)
         if frame is not None:
-            frame.first = trip_of(call)
+            frame.first = trip_of(loop_of(call))
         return frame
 
     def framed(self, template: LoopTemplate) -> Frame:

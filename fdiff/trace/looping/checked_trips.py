@@ -26,7 +26,7 @@ from .logged_calls import (
     taken_apart,
 )
 from .loop_template import LoopTemplate
-from .periods import INDEPENDENT, Item, Shifted
+from .periods import INDEPENDENT, Item, Shifted, loop_of
 from .trip_checks import (
     FIXED,
     FLOAT_ROW,
@@ -325,7 +325,7 @@ class Frame(TripNodes):
         self.at = 0
         self.trips += 1
         own = self.trips == self.logged + 1 and self.parent is None and self.first is not None
-        if own and trip_of(self.items[0].call) != (self.first or 0) + self.logged:
+        if own and trip_of(loop_of(self.items[0].call)) != (self.first or 0) + self.logged:
             self.first = None  # a trip is not one iteration
         if len(self.template.paths) > 1:
             self._fill_rows()

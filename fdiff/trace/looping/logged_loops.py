@@ -10,7 +10,7 @@ from .checked_trips import Frame
 from .logged_calls import LoggedCall, bases_of, memory_of
 from .loop_template import LoopTemplate, UnrolledError
 from .nested_loops import LoggedLoop, loop_call
-from .periods import Item
+from .periods import Item, loop_of
 from .trip_counts import trip_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def behind(log: CallLog, template: LoopTemplate, first: int, trips: int) -> Fram
         frame.again = False
         logged = [calls[k] for k in range(first - (n - 1) * p, first + p)]
         if frame.begin(carried) and (not n or _takes(frame, logged, now)):
-            trip = trip_of(calls[first])
+            trip = trip_of(loop_of(calls[first]))
             begun = -1 if trip is None else trip + (not log.pending) - n
             frame.first = None if begun < 0 else begun
             return frame

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 PERIODS = 2  # equal to the one before, before checking begins
 EARLIER = 2  # periods before these two, whose values may tell that one varies
 INDEPENDENT = 5  # times as many calls has a loop that is a node where no trip waits for another
-INNER = 12  # trips from which a loop inside another is rolled by itself
 
 INVARIANT, MADE, ROW = 0, 1, 2
 Slots = Sequence[int] | Mapping[int, int]  # by number of an out: the slot for what a call makes

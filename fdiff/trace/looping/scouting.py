@@ -18,8 +18,9 @@ from .call_gates import gate_codes, gated
 from .code_loops import NAP, Loop, loops_around
 from .logged_calls import LoggedCall
 from .loop_template import LoopTemplate, UnrolledError
-from .periods import INDEPENDENT, INNER, PERIODS, loop_of
+from .periods import INDEPENDENT, PERIODS, loop_of
 from .trip_counts import (
+    INNER,
     LONG,
     NESTED,
     SHARE,

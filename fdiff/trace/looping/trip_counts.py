@@ -16,12 +16,11 @@ from typing import TypeVar
 from ...bounded_cache import keep
 from ...process.loop_progress import CodePlace, trip_of_head, trips_done_by_head, trips_of_head
 from ...source_lines import source_line
-from ...user_lines import numbered
+from ...user_lines import Line, numbered
 from .code_loops import FARTHEST, WATCHED, Loop, loops_under_way
-from .logged_calls import LoggedCall
-from .periods import INNER, loop_of
 
 SOON = 32  # nodes to the next look where a loop promises something
+INNER = 12  # trips from which a loop inside another is rolled by itself
 UNROLLED = 7  # iterations at the beginning of a loop that are traced as they are
 SHARE = 4  # part of the calls of a loop worth a node that are seen where its length is not known
 LONG = 20  # trips of a loop that is known to be long
@@ -46,9 +45,9 @@ def trips_done(frame: FrameType, start: int) -> tuple[int | None, int | None]:
     return _asked(frame, start, trips_done_by_head) or (None, None)
 
 
-def trip_of(call: LoggedCall) -> int | None:
-    """The number of the trip under way of the loop around a call, if it is known."""
-    code, start = loop_of(call) or ("", 0)
+def trip_of(loop: Line | None) -> int | None:
+    """The number of the trip under way of a loop, by where it begins, if that is known."""
+    code, start = loop or ("", 0)
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not code:
         frame = frame.f_back
