@@ -34,6 +34,13 @@ CONTAINERS = (
 )  # fmt: skip
 JOINTS = ("independent", "bands")
 OBJECTS = ("particle", "record", "two_particles", "parts", "settings", "while_moving")
+FUNCTIONS = (
+    "slope_inside", "lambda_inside", "lambda_of_each_trip", "array_made_inside",
+    "reads_what_the_loop_assigns", "loops_in_functions", "handed_over", "handed_lambdas",
+    "partial_functions",
+)  # fmt: skip
+INTS = ("doubles_and_halves", "collatz", "longest_run", "random_numbers", "by_another")
+PRECISION = ("threshold", "counters", "floats", "arrays")  # float32
 STATEMENTS = ("eight", "weights")
 RETURNS = (
     "newton_returns", "fixed_point_returns", "vector_returns", "returns_in_loops_in_loops",
@@ -44,10 +51,12 @@ RETURNS = (
 
 def compared(name: str, f: Callable[..., object], lowest: float, warm: int) -> list[str]:
     """A row of the table: the plain function, the call, and their ratio."""
+    single = f.__module__.endswith("precision")
     points = np.random.default_rng(0).uniform(lowest, 1.3, (warm + CALLS, 3))
+    points = points.astype(np.float32 if single else float)
     call = fdiff.value_and_grad(f)
     for x in points[:warm]:
-        np.testing.assert_allclose(call(x)[0], f(x), rtol=1e-11)
+        np.testing.assert_allclose(call(x)[0], f(x), rtol=1e-4 if single else 1e-11)
         worker.wait()
     plain, own = map(statistics.median, timed([f, call], points[warm:]))
     return [name, duration(plain), duration(own), ratio(own / plain)]
@@ -60,7 +69,8 @@ def main() -> None:
     kinds = (
         ("forms", FORMS, 0.2, 60), ("containers", CONTAINERS, 0.2, 60), ("joints", JOINTS, 0.2, 60),
         ("objects", OBJECTS, 0.2, 60), ("statements", STATEMENTS, -0.9, 2000),
-        ("returns", RETURNS, 0.2, 60),
+        ("returns", RETURNS, 0.2, 60), ("functions", FUNCTIONS, 0.2, 60), ("ints", INTS, 0.2, 60),
+        ("precision", PRECISION, 0.2, 60),
     )  # fmt: skip
     for file, names, lowest, warm in kinds:
         module = functions(TESTS / "dispatch" / f"test_choosing_{file}.py", np)
