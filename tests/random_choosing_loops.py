@@ -504,6 +504,21 @@ class FunctionsWriter(FormsWriter):
         ]
 
 
+class SingleWriter(FunctionsWriter):
+    """Writes one program for points of single precision, with tables of both precisions."""
+
+    TABLES = "np.zeros(20)", "np.zeros(3)", "np.ones(3)"
+
+    def program(self):
+        text = super().program()
+        for table in self.TABLES:
+            text = text.replace(table, table[:-1] + ", np.float32)")
+        single = "TAB = TAB.astype(np.float32)\n" if self.chance(80) else ""
+        matrix = "[0.1, 0.0, 0.5]]" + (", np.float32" if self.chance(70) else "")
+        text = text.replace("[0.1, 0.0, 0.5]]", matrix).replace("0.1 * np.arange(20.0)", "u20")
+        return text.replace("G = ", f"{single}u20 = np.float32(0.1) * TAB[:20]\nG = ", 1)
+
+
 class StatementsWriter(FormsWriter):
     """Writes one program whose statements branch outside of loops."""
 
@@ -574,6 +589,7 @@ class ReturnsWriter(FormsWriter):
 WRITERS = {
     "": Writer, "counts": CountingWriter, "forms": FormsWriter, "statements": StatementsWriter,
     "lists": ListsWriter, "returns": ReturnsWriter, "functions": FunctionsWriter,
+    "single": SingleWriter,
 }  # fmt: skip
 
 
@@ -587,16 +603,20 @@ def parts(result):
     return result if isinstance(result, tuple) else (result,)
 
 
-def failure(text, seed, tolerance=1e-8):
-    """What is wrong with a program, if anything; None where NumPy does not run it."""
+def failure(text, seed, tolerance=1e-8, dtype=float):
+    """What is wrong with a program, if anything; None where NumPy does not run it.
+
+    Slopes of single precision are compared with those of unrolled loops.
+    """
     name, space = f"<choosing loops {seed}>", {"__name__": "programs"}
     exec(compile(text, name, "exec"), space)
     f, total = space["f"], space["total"]
     points = [np.random.default_rng(seed + k).normal(size=3) * 0.6 for k in (0, 1, 2)]
+    points, double = [x.astype(dtype) for x in points], dtype is float
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         try:
             plain = [parts(f(x.copy())) for x in points]
-            slopes = [exact(text, "total", x)[0][1] for x in points]
+            slopes = [exact(text, "total", x)[0][1] if double else x for x in points]
             small = all(np.max(np.abs(part)) < 1e4 for y in (*plain, slopes) for part in y)
         except (ArithmeticError, IndexError, NameError, TypeError, ValueError):
             return None
@@ -608,8 +628,10 @@ def failure(text, seed, tolerance=1e-8):
         def choosing(*args, **options):
             return trace(*args, **options | {"choosing": True, "eager": False})
 
+        if not double:
+            slopes = [_unrolled_slope(total, x) for x in points]
         for way in ("check", "unroll")[: 2 if seed % 8 == 0 else 1]:
-            tier = "compile" if seed % 10 == 0 else "evaluate"
+            tier = "compile" if seed % 10 == 0 else "evaluate" if double else "interpret"
             changes = patch.dict(os.environ, {"FDIFF_LOOPS": way, "FDIFF_TIER": tier})
             run = choosing if way == "check" else trace
             with changes, patch.dict(linecache.cache, source), patch.object(Program, "trace", run):
@@ -621,11 +643,18 @@ def failure(text, seed, tolerance=1e-8):
     return words
 
 
+def _unrolled_slope(total, x):
+    with patch.dict(os.environ, {"FDIFF_LOOPS": "unroll", "FDIFF_TIER": "interpret"}):
+        return fdiff.grad(lambda x: total(x))(x.copy())
+
+
 def _wrong(results, others, tolerance):
     """How results differ from others, in words."""
     for a, b in zip(results, others, strict=True):
         if type(a) is not type(b) or np.shape(a) != np.shape(b):
             return f"{type(a)} in place of {type(b)}"
+        if np.asarray(a).dtype != np.asarray(b).dtype:
+            return f"{a.dtype} in place of {b.dtype}"
         if not np.allclose(a, b, rtol=tolerance, atol=tolerance):
             return f"{np.max(np.abs(a - b)):.1e} off"
     return ""
@@ -649,7 +678,8 @@ def main():
         for seed in range(first, first + count):
             entered.clear()
             try:
-                words = failure(program(random.Random(seed), writer), seed)
+                kind = (2e-5, np.float32) if writer == "single" else ()
+                words = failure(program(random.Random(seed), writer), seed, *kind)
             except Exception as error:  # noqa: BLE001 - plain code raises none
                 words = repr(error)
             if words:
