@@ -1,7 +1,10 @@
 """Loops that choose their branches, and keep values in lists, tuples and dicts."""
 
+import random
+
 import numpy as np
 import pytest
+import random_choosing_loops
 from test_choosing_loops import POINTS, N, W, counted, unrolled
 
 import fdiff
@@ -101,6 +104,19 @@ def history(x):
     return np.sum(y * y) + out[3] - out[-1] * len(out)
 
 
+def times_and_values(x):
+    s, out, times, t = x[0], [], [], 0.0
+    for k in range(N):
+        if s > x[1]:
+            s = s * 0.5
+        s = np.sin(s + W[k])
+        t += 0.1
+        out.append(s)
+        out.append(x[2])
+        times.append(t)
+    return np.sum(np.array(out)[::2] * np.array(times)) + out[-1] * times[-1]
+
+
 def trajectory(x):
     y = x * 1.0
     out = [y]
@@ -182,8 +198,8 @@ def over_zipped_lists(x):
 
 CHOOSING = (
     state, stores_into_a_list, rebuilt, record, pair, table, arrays_in_a_list, integrated, history,
-    trajectory, recurrence, two_histories, inner_history, over_a_list, over_arrays,
-    over_zipped_lists,
+    times_and_values, trajectory, recurrence, two_histories, inner_history, over_a_list,
+    over_arrays, over_zipped_lists,
 )  # fmt: skip
 
 
@@ -318,6 +334,46 @@ def numbers_of_python(x):
         out.append(s)
         times.append(t)
     return out, times
+
+
+def numbers_of_all_kinds(x):
+    s, out, ks, ts, cs, t, n = x[0], [], [], [], [], 0.25, 0
+    for k in range(N):
+        if s > x[1]:
+            s = s * 0.5
+            n += 2
+        s = np.sin(s + W[k])
+        t = t * 0.99
+        out.append(x[1])
+        out.append(W[3])
+        ks.append(k)
+        ks.append(2 * k + 1)
+        cs.append(n)
+        ts.append(t)
+        ts.append(0.5 * k)
+        ts.append(3.0)
+    return out, ks, ts, cs, s
+
+
+def numbers_on_one_way(x):
+    s, out = x[0], []
+    for k in range(N):
+        if s > x[1]:
+            s = s * 0.5
+            out.append(1.0)
+        else:
+            out.append(s)
+        s = np.sin(s + W[k])
+    return out
+
+
+def flags_and_marks(x):
+    s, out, marks = x[0], [], []
+    for k in range(N):
+        out.append(1 if s > x[1] else 0)
+        marks.append(s > x[2])
+        s = np.sin(s + W[k])
+    return out, s, marks
 
 
 def counts(x):
@@ -643,6 +699,7 @@ def bound_in_the_loop(x):
 OTHERS = (
     one_arm_appends, appends_until_left, one_array_many_times, appends_what_it_had, stored_behind,
     changed_after_appending, changed_in_the_next_trip, read_by_another_name, numbers_of_python,
+    numbers_of_all_kinds, numbers_on_one_way, flags_and_marks,
     counts, appends_its_start, half_a_trip_number, sliced, counted_length, read_from_the_front,
     pops, shared, swapped_lists, perhaps_a_new_list, new_and_changed, grows_in_place, holds_itself,
     one_array_twice, array_with_another_name, one_list_in_two, element_in_a_list,
@@ -683,6 +740,12 @@ def test_what_python_may_tell_apart_is_right(f, monkeypatch):
         assert_same(call(x.copy()), expected)
         exact = unrolled(fdiff.grad, lambda x: summed(f(x)), x, monkeypatch)
         np.testing.assert_allclose(slope(x), exact, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_programs(seed):
+    program = random_choosing_loops.program(random.Random(seed), "lists")
+    assert not random_choosing_loops.failure(program, seed)
 
 
 KEPT = []

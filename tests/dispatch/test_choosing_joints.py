@@ -1,7 +1,10 @@
 """Loops with more ways than are run at once: each statement of the body chooses by itself."""
 
+import random
+
 import numpy as np
 import pytest
+import random_choosing_loops
 from test_choosing_loops import POINTS, N, W, counted, unrolled
 
 import fdiff
@@ -183,3 +186,11 @@ def test_numbers_of_the_loop_around_are_pythons(f, ways, monkeypatch):
         expected = f(x)
         np.testing.assert_allclose(value, expected[0], **CLOSE)
         assert (type(number), number) == (type(expected[1]), expected[1])
+
+
+@pytest.mark.parametrize("writer", ["forms", "lists"])
+@pytest.mark.parametrize("seed", range(200, 208))
+def test_random_programs(seed, writer, monkeypatch):
+    monkeypatch.setattr(answers, "WAYS", 2)  # so that most bodies are split
+    program = random_choosing_loops.program(random.Random(seed), writer)
+    assert not random_choosing_loops.failure(program, seed)

@@ -7,36 +7,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import fdiff.intact_numpy as np
+
 from ...arraytype import ArrayType
+from ...named_tuples import NamedTuple
 from ...trace import Trace, TracedArray
 from .answers import Answers
-from .variables import RefusedLoopError, Variable, WayRun
+from .variables import FLOAT, WHOLE, RefusedLoopError, Variable, WayRun
+
+
+class Kind(NamedTuple):
+    """The type of a row's entries: arrays, scalars, or numbers of Python's."""
+
+    type: ArrayType
+    scalar: bool = False
+    python: bool = False
 
 
 class AppendedRows:
     """The rows of a loop's node that hold what its trips append; `kinds` are their types.
 
+    Numbers of Python's are numbers behind the loop, on which the trace relies.
     `partners` are the variables that hold an appended array, by its place, behind the trip.
     """
 
     def __init__(self, runs: Sequence[WayRun], count: int) -> None:
         self.runs, self.count = runs, count
-        self.kinds: list[tuple[ArrayType, bool]] = []
+        self.kinds: list[Kind] = []
         self.partners: dict[int, int] = {}
         self._trace: Trace | None = None
         self._rows: Sequence[TracedArray] = ()
         self._length, self._values = 0, list[object]()
+        self._numbers = dict[int, np.ndarray]()
 
     def check(self, log: Answers, variables: Sequence[Variable]) -> None:
         """Refuse values that are not traced, of several types, or held elsewhere."""
         for run in self.runs:
             own = run.values[self.count :]
-            kinds, partners = list[tuple[ArrayType, bool]](), dict[int, int]()
+            kinds, partners = list[Kind](), dict[int, int]()
             for place, value in enumerate(own):
-                kinds.append(self._kind(value, log))
-                if kinds[-1][1]:
+                kinds.append(kind := _kind(value, log))
+                if kind.scalar and not kind.python:
                     _check_number(value, run, log, variables)
-                else:
+                elif not kind.scalar:
                     if any(v is value for v in run.inputs) or sum(v is value for v in own) > 1:
                         raise RefusedLoopError("it appends an array that has other names")
                     held = [k for k in range(self.count) if run.values[k] is value]
@@ -48,13 +61,10 @@ class AppendedRows:
                 raise RefusedLoopError("it appends values of several types, or with other names")
             self.kinds, self.partners = kinds, partners
 
-    @staticmethod
-    def _kind(value: object, log: Answers) -> tuple[ArrayType, bool]:
-        if not isinstance(value, TracedArray) or value.weak or value.home is not log.trace:
-            raise RefusedLoopError("it appends what is not traced in the trip")
-        if not (value.scalar or value.type.shape):
-            raise RefusedLoopError("it appends an array of no axes")
-        return value.type, value.scalar
+    def nodes(self, run: WayRun, trace: Trace) -> list[int]:
+        """The nodes of what a run appends."""
+        pairs = zip(run.values[self.count :], self.kinds, strict=True)
+        return [trace.lift(value, kind.type.dtype) for value, kind in pairs]
 
     def arrays(self, run: WayRun) -> list[object]:
         """The arrays that a run appends, but for those that variables hold, too."""
@@ -62,8 +72,16 @@ class AppendedRows:
         return [v for place, v in own if place not in self.partners]
 
     def enter(self, trace: Trace, rows: Sequence[TracedArray], length: int) -> None:
-        """Note the rows of the node that is entered."""
+        """Note the rows of the node that is entered; rely on those of Python's numbers."""
         self._trace, self._rows, self._length = trace, rows, length
+        for row, kind in zip(rows, self.kinds, strict=True):
+            if kind.python:
+                guards = trace.guards
+                known = guards.is_known(row.id) and not guards.is_batched(row.id)
+                if isinstance(trace.calls, Answers) or not known:
+                    raise RefusedLoopError("it appends numbers of Python's, which are not at hand")
+                self._numbers[row.id] = np.array(guards.value(row.id, "kept"))
+                guards.expect(row.id, self._numbers[row.id])
 
     def hold(self, values: list[object]) -> None:
         """Note what variables hold behind the loop."""
@@ -77,11 +95,8 @@ class AppendedRows:
         trace.calls.depth += 1  # the calls are none of the user's
         try:
             for trip in range(self._length):
-                ids = [row[trip].id for row in self._rows]
-                own: list[object] = [
-                    TracedArray(trace, node, type_, scalar=scalar)
-                    for node, (type_, scalar) in zip(ids, self.kinds, strict=True)
-                ]
+                pairs = zip(self._rows, self.kinds, strict=True)
+                own = [self._element(trace, row, kind, trip) for row, kind in pairs]
                 if trip == self._length - 1:
                     for place, k in self.partners.items():
                         own[place] = self._values[k]
@@ -89,10 +104,38 @@ class AppendedRows:
         finally:
             trace.calls.depth -= 1
 
+    def _element(self, trace: Trace, row: TracedArray, kind: Kind, trip: int) -> object:
+        """What a trip has appended."""
+        if kind.python:
+            return self._numbers[row.id][trip].item()
+        return TracedArray(trace, row[trip].id, kind.type, scalar=kind.scalar)
+
+
+def _kind(value: object, log: Answers) -> Kind:
+    """The type of what is appended; RefusedLoopError of what no row can hold."""
+    if isinstance(value, TracedArray):
+        whole = value.type == WHOLE and value.scalar
+        counted = whole and (value.weak or log.type_of(value) is int)
+        if value.scalar and not counted and not value.weak:
+            return Kind(value.type, scalar=True)
+        if counted or value.type == FLOAT:
+            return Kind(value.type, scalar=True, python=True)
+        if value.home is log.trace and value.type.shape:
+            return Kind(value.type)
+    elif type(value) is float or type(value) is int:
+        return Kind(FLOAT if type(value) is float else WHOLE, scalar=True, python=True)
+    elif isinstance(value, np.float64):
+        return Kind(FLOAT, scalar=True)
+    raise RefusedLoopError("it appends what is not traced in the trip")
+
 
 def _check_number(value: object, run: WayRun, log: Answers, variables: Sequence[Variable]) -> None:
     """Refuse a number that may be one of Python's, which a variable held before."""
     before = [v.start for v, h in zip(variables, run.inputs, strict=True) if h is value]
     python = any(not isinstance(h, TracedArray) or h.weak for h in before)
-    if python or log.type_of(value) is not None or log.flag_of(value) is not None:
+    around: Answers | None = log
+    while around is not None:
+        python |= around.type_of(value) is not None or around.flag_of(value) is not None
+        around = around.outer
+    if python:
         raise RefusedLoopError("it appends what may be a number of Python's")

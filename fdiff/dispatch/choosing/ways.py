@@ -221,7 +221,8 @@ class Ways:
         self._note_sizes(limits, order, results)
         self.settled = not limits.places
         numbers = [i for i, (_, v, _) in enumerate(self.carried) if not (v.counts or v.weak)]
-        numbers += range(len(results[0]) - len(self.appended.kinds), len(results[0]))
+        first = len(results[0]) - len(self.appended.kinds)
+        numbers += [first + j for j, kind in enumerate(self.appended.kinds) if not kind.python]
         held = [own[i] for own in results for i in numbers]
         divides = not (self.log.unsure or any(v.numbers for v in self.variables))
         if any(self._is_mixed(k, v) for k, v, _ in self.carried):
@@ -261,7 +262,7 @@ class Ways:
         outs += [self._flag(run.values[k], k) for k in self.loose]
         if self.demanding:
             outs.append(reduce(self._both, run.demands, inputs[-1]))
-        return outs + [lift(value) for value in run.values[len(self.variables) :]]
+        return outs + self.appended.nodes(run, self.inner)
 
     def _both(self, first: int, second: int) -> int:
         return self.inner.add(PRIMITIVES["logical_and"], (first, second))
