@@ -16,7 +16,7 @@ from .answers import Answers
 from .variables import FLOAT, WHOLE, RefusedLoopError, Variable, WayRun
 
 
-class Kind(NamedTuple):
+class EntryKind(NamedTuple):
     """The type of a row's entries: arrays, scalars, or numbers of Python's."""
 
     type: ArrayType
@@ -33,7 +33,7 @@ class AppendedRows:
 
     def __init__(self, runs: Sequence[WayRun], count: int) -> None:
         self.runs, self.count = runs, count
-        self.kinds: list[Kind] = []
+        self.kinds: list[EntryKind] = []
         self.partners: dict[int, int] = {}
         self._trace: Trace | None = None
         self._rows: Sequence[TracedArray] = ()
@@ -44,7 +44,7 @@ class AppendedRows:
         """Refuse values that are not traced, of several types, or held elsewhere."""
         for run in self.runs:
             own = run.values[self.count :]
-            kinds, partners = list[Kind](), dict[int, int]()
+            kinds, partners = list[EntryKind](), dict[int, int]()
             for place, value in enumerate(own):
                 kinds.append(kind := _kind(value, log))
                 if kind.scalar and not kind.python:
@@ -72,16 +72,20 @@ class AppendedRows:
         return [v for place, v in own if place not in self.partners]
 
     def enter(self, trace: Trace, rows: Sequence[TracedArray], length: int) -> None:
-        """Note the rows of the node that is entered; rely on those of Python's numbers."""
+        """Note the rows of the node that is entered; rely on rows of Python's numbers."""
         self._trace, self._rows, self._length = trace, rows, length
         for row, kind in zip(rows, self.kinds, strict=True):
             if kind.python:
-                guards = trace.guards
-                known = guards.is_known(row.id) and not guards.is_batched(row.id)
-                if isinstance(trace.calls, Answers) or not known:
-                    raise RefusedLoopError("it appends numbers of Python's, which are not at hand")
-                self._numbers[row.id] = np.array(guards.value(row.id, "kept"))
-                guards.expect(row.id, self._numbers[row.id])
+                self._rely_on(trace, row.id)
+
+    def _rely_on(self, trace: Trace, row: int) -> None:
+        """Rely on a row of Python's numbers."""
+        guards = trace.guards
+        at_hand = guards.is_known(row) and not guards.is_batched(row)
+        if isinstance(trace.calls, Answers) or not at_hand:
+            raise RefusedLoopError("it appends numbers of Python's, which are not at hand")
+        self._numbers[row] = np.array(guards.value(row, "kept"))
+        guards.expect(row, self._numbers[row])
 
     def hold(self, values: list[object]) -> None:
         """Note what variables hold behind the loop."""
@@ -104,28 +108,28 @@ class AppendedRows:
         finally:
             trace.calls.depth -= 1
 
-    def _element(self, trace: Trace, row: TracedArray, kind: Kind, trip: int) -> object:
+    def _element(self, trace: Trace, row: TracedArray, kind: EntryKind, trip: int) -> object:
         """What a trip has appended."""
         if kind.python:
             return self._numbers[row.id][trip].item()
         return TracedArray(trace, row[trip].id, kind.type, scalar=kind.scalar)
 
 
-def _kind(value: object, log: Answers) -> Kind:
-    """The type of what is appended; RefusedLoopError of what no row can hold."""
+def _kind(value: object, log: Answers) -> EntryKind:
+    """The type of an appended value; RefusedLoopError if no row can hold it."""
     if isinstance(value, TracedArray):
         whole = value.type == WHOLE and value.scalar
         counted = whole and (value.weak or log.type_of(value) is int)
         if value.scalar and not counted and not value.weak:
-            return Kind(value.type, scalar=True)
+            return EntryKind(value.type, scalar=True)
         if counted or value.type == FLOAT:
-            return Kind(value.type, scalar=True, python=True)
+            return EntryKind(value.type, scalar=True, python=True)
         if value.home is log.trace and value.type.shape:
-            return Kind(value.type)
+            return EntryKind(value.type)
     elif type(value) is float or type(value) is int:
-        return Kind(FLOAT if type(value) is float else WHOLE, scalar=True, python=True)
+        return EntryKind(FLOAT if type(value) is float else WHOLE, scalar=True, python=True)
     elif isinstance(value, np.float64):
-        return Kind(FLOAT, scalar=True)
+        return EntryKind(FLOAT, scalar=True)
     raise RefusedLoopError("it appends what is not traced in the trip")
 
 
