@@ -201,7 +201,17 @@ def many_trips(x):
     return y + n * x[0]
 
 
+def functions_that_call_methods(x):
+    """NumPy's functions that call a method of their array."""
+    v = x * 1.0
+    for k in range(N):
+        v = np.clip(v + 0.1 * W[k], -x[0], 1.2 * x[1])
+        v = np.cumsum(v) * 0.3 if np.sum(v) > x[2] else np.reshape(np.round(v, 15), (3,)) * 0.9
+    return np.sum(v.astype(float) * x)
+
+
 PROGRAMS = (
+    functions_that_call_methods,
     reads_an_array_that_the_loop_fills, many_trips, slope_inside, lambda_inside,
     lambda_of_each_trip, array_made_inside,
     reads_what_the_loop_assigns,

@@ -12,6 +12,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import fdiff.intact_numpy as np
 
+from ...intact_numpy import numpy_function
 from ...syntax_trees import children
 from ..value_kinds import MISSING
 from .definitions import definition
@@ -35,10 +36,9 @@ _METHODS = """
 _FUNCTIONS = """
     all allclose amax amin any append arange argmax argmin array asarray atleast_1d clip
     concatenate convolve copy cross cumsum diag diagonal diff dot einsum empty empty_like
-    expand_dims eye float32
-    float64 full full_like hstack identity inner interp isclose kron linspace
-    max mean median min nan_to_num ones ones_like outer prod ravel reshape roll round sort
-    squeeze stack std sum swapaxes tensordot tile trace transpose tril triu var vdot vstack
+    expand_dims eye float32 float64 full full_like hstack identity inner interp isclose kron
+    linspace max mean median min nan_to_num ones ones_like outer prod ravel reshape roll round
+    sort squeeze stack std sum swapaxes tensordot tile trace transpose tril triu var vdot vstack
     where zeros zeros_like norm solve inv det slogdet cholesky matrix_power
 """
 METHODS, FUNCTIONS = (frozenset(names.split()) for names in (_METHODS, _FUNCTIONS))
@@ -174,13 +174,15 @@ def _is_function(value: object) -> bool:
     name = getattr(value, "__name__", "")
     if isinstance(value, BuiltinFunctionType) and value.__module__ == "math":
         return True
-    own = getattr(np, name, None) is value or getattr(np.linalg, name, None) is value
+    each = getattr(np, name, None), getattr(np.linalg, name, None)
+    own = any(value is numpy_function(function) for function in each)
     return name in FUNCTIONS and own
 
 
 def _computes(value: object) -> bool:
     """Whether a value is a function of NumPy's or of `math` that only computes."""
-    return isinstance(value, np.ufunc) or _is_function(value)
+    number = any(value is kind for kind in (float, int, bool, complex))  # as a dtype
+    return isinstance(value, np.ufunc) or number or _is_function(value)
 
 
 def _is_builtin(value: object) -> bool:
