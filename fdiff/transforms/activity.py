@@ -6,7 +6,7 @@ Tapenade automatic differentiation tool, ACM TOMS 39(3), 2013).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ..tape import Tape
 
@@ -54,3 +54,12 @@ def depends(tape: Tape, wrt: Sequence[int]) -> list[list[bool]]:
     """
     marks = reached(tape, {tape.inputs[k]: 1 << n for n, k in enumerate(wrt)}, smoothly=True)
     return [[bool(marks[o] >> n & 1) for n in range(len(wrt))] for o in tape.outputs]
+
+
+def needed_nodes(tape: Tape, there: Collection[int], outputs: Sequence[int]) -> set[int]:
+    """The nodes that the outputs need where some are there already."""
+    needed = {o for o in outputs if o not in there}
+    for i in range(len(tape.nodes) - 1, -1, -1):
+        if i in needed:
+            needed.update([a for a in tape.nodes[i].args if a not in there])
+    return needed

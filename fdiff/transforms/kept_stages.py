@@ -17,7 +17,8 @@ from collections.abc import Collection, Mapping
 from ..named_tuples import NamedTuple
 from ..ops.control.loop import LOOP
 from ..tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
-from .loops.bodies import entered, needed_nodes, rearranged
+from .activity import needed_nodes
+from .loops.bodies import entered, rearranged
 from .loops.kept_values import cut, depending
 from .loops.loop_pruning import prune_loops
 from .loops.loop_systems import Row, systems

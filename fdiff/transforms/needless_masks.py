@@ -1,9 +1,8 @@
 """Masks of cotangents that can be left out: no infinite slope is met, or no entry is left out.
 
 `cotangent_masks.py` makes the masks. Most programs need none: an array of which entries are left
-out is an input, or several selections together read all of it; loops, in which a mask costs memory
-in each trip, have no operation that gives infinities or NaN of finite numbers. Our own:
-docs/decisions/where-protects-branches.md.
+out is an input, or several selections read all of it; loops, where masks cost memory in each trip,
+have no operation with poles. Our own: docs/decisions/where-protects-branches.md.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from ..ops.entrywise.elementwise import (
 from ..ops.linear_algebra.contraction import contract
 from ..primitive import Primitive
 from ..tape import CONSTANT, INPUT, ITEM, Builder, Node, Params, Tape
-from .loops.bodies import needed_nodes
+from .activity import needed_nodes
 
 _POINTS = (-2.0, -1.0, 0.0, 0.5, 3.0)
 _MOST_ARGUMENTS = 4
@@ -160,9 +159,6 @@ class Bound(NamedTuple):
 
 def _keeps_order(primitive: Primitive) -> bool:
     return primitive.structure.structural or primitive in (logical_or, logical_and, any_, convert)
-
-
-# --- loops: masks cost memory in each trip --------------------------------------------------------
 
 
 def has_poles(tape: Tape, outputs: Sequence[int]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ...tape import INPUT, Builder, Tape
-from ..activity import reached
+from ..activity import needed_nodes, reached
 from ..simplify import Simplifier
 
 Places = tuple[int, ...]  # positions among the inputs or outputs of a tape
@@ -37,15 +37,6 @@ def entered(tape: Tape, builder: Builder, ids: dict[int, int], outputs: Sequence
             if i in tape.lines:
                 builder.lines.setdefault(ids[i], tape.lines[i])
     return [ids[o] for o in outputs]
-
-
-def needed_nodes(tape: Tape, there: Collection[int], outputs: Sequence[int]) -> set[int]:
-    """The nodes that the outputs need where some are there already."""
-    needed = {o for o in outputs if o not in there}
-    for i in range(len(tape.nodes) - 1, -1, -1):
-        if i in needed:
-            needed.update([a for a in tape.nodes[i].args if a not in there])
-    return needed
 
 
 def read_inputs(tape: Tape, outputs: Sequence[int], there: Collection[int] = ()) -> Places:

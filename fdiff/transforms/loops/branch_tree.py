@@ -14,8 +14,9 @@ from ...named_tuples import NamedTuple
 from ...ops.control.switch import SWITCH
 from ...primitive import PRIMITIVES
 from ...tape import CONSTANT, ITEM, Tape
+from ..activity import needed_nodes
 from ..simplify import Simplifier
-from .bodies import entered, needed_nodes, rearranged
+from .bodies import entered, rearranged
 
 
 class Way(NamedTuple):

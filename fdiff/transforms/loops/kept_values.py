@@ -24,7 +24,7 @@ from ...ops.shapes.gather_scatter import gather, scatter_set
 from ...ops.shapes.view_ops import slice_, update
 from ...tape import Node, Tape
 from ...trace import Trace, TracedArray, apply
-from .bodies import needed_nodes
+from ..activity import needed_nodes
 from .minimum_cut import SINK, SOURCE, UNBOUNDED, FlowGraph
 
 _ENTRYWISE = 64  # operations of an entry of a result, up to which it is computed again for nothing

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from ...ops.control.loop import LOOP
 from ...tape import CONSTANT, INPUT, ITEM, Builder, Node, Tape, Way, rebuild
 from ...trace.derived_lines import wanted
-from .bodies import entered, needed_nodes, rearranged
+from ..activity import needed_nodes
+from .bodies import entered, rearranged
 from .kept_values import computing, operations
 from .loop_pruning import prune_loops
 

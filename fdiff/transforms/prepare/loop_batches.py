@@ -24,9 +24,10 @@ from ...ops.entrywise.elementwise import add, subtract
 from ...ops.shapes.dynamic_slices import window_indices
 from ...tape import CONSTANT, ITEM, Builder, Node, Tape, Way, rebuild
 from ...trace.derived_lines import TripLine, wanted
+from ..activity import needed_nodes
 from ..batch import batch
 from ..custom_calls import CALL
-from ..loops.bodies import entered, needed_nodes, rearranged
+from ..loops.bodies import entered, rearranged
 from ..loops.loop_pruning import prune_loops
 
 MOST = 1 << 27  # bytes of all values of a body, for all trips together
