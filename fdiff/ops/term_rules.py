@@ -6,7 +6,7 @@ are treated alike: slices and transposes of maps are views. What is not of the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import fdiff.intact_numpy as np
@@ -99,17 +99,13 @@ def beside(s: TermSweep, arg: int, term: LinearTerm) -> TracedArray:
     return np.reshape(x, x.shape + (1,) * extra) if extra else x
 
 
-def signed(signs: Sequence[int]) -> Callable[[TermSweep, Node], list[LinearTerm]]:
-    """The rule of sums with these signs of the operands: the terms of all operands that move."""
-
-    def rule(s: TermSweep, node: Node) -> list[LinearTerm]:
-        terms = []
-        for a, sign in zip(node.args, signs, strict=True):
-            own = [widened(t, s.type(a).shape, node.type.shape) for t in s.terms_of(a)] if s.moves(a) else []
-            terms += [t if sign > 0 else t._replace(coef=s.lift(-ones_like(t, node.type.dtype))) for t in own]
-        return terms
-
-    return rule
+def signed(s: TermSweep, node: Node, signs: Sequence[int]) -> list[LinearTerm]:
+    """The terms of all operands that move, of a sum with these signs of the operands."""
+    terms = []
+    for a, sign in zip(node.args, signs, strict=True):
+        own = [widened(t, s.type(a).shape, node.type.shape) for t in s.terms_of(a)] if s.moves(a) else []
+        terms += [t if sign > 0 else t._replace(coef=s.lift(-ones_like(t, node.type.dtype))) for t in own]
+    return terms
 
 
 def converted(s: TermSweep, node: Node) -> list[LinearTerm]:

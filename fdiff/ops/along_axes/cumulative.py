@@ -21,10 +21,10 @@ from ..entrywise.broadcasting import all_mapped
 from ..entrywise.families import flat_op, linear, opaque_op, refuse
 from ..entrywise.kink_marks import marked
 from ..entrywise.sample_domains import positive, real, unit
+from ..late_term_rules import cumulated
 from ..shapes.axis_numbers import normal_axis
 from ..shapes.shaping import traced
 from ..shapes.take_functions import take_along_axis
-from ..term_rules_of_sums import cumulated
 from .accumulation_dtypes import wide
 
 

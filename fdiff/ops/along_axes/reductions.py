@@ -16,7 +16,7 @@ from ...facets import Kink, Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import UFUNC_METHODS, UFUNCS, ZERO, Primitive, Sample, register
 from ...trace import TracedArray, applied, apply, implements
-from .. import term_rules_of_sums
+from .. import late_term_rules
 from ..entrywise.elementwise import stop
 from ..entrywise.families import kind_of, linear, refuse
 from ..entrywise.sample_domains import positive, real, truth
@@ -66,7 +66,7 @@ sum_ = linear(
     lambda bar, src, *, axes: broadcast_to(_expand(bar, src.shape, axes), src.shape),
     evaluate=lambda x, *, axes: np.sum(x, axis=axes, dtype=np.asarray(x).dtype),
     batch=lambda x, *, axes: apply(sum_, x, axes=_up(axes)),
-    structure=Structure(structural=True, axis_map=axis_maps.summed, sizeless=True, terms=term_rules_of_sums.summed),
+    structure=Structure(structural=True, axis_map=axis_maps.summed, sizeless=True, terms=late_term_rules.summed),
     lowering=Lowering(KernelRule(Kind.SUM), rewrites=(sum_of_single_entries, sum_of_products)), samples=_samples(real),
 )
 

@@ -13,7 +13,7 @@ from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
 from ..entrywise.broadcasting import align
 from ..entrywise.sample_domains import real
-from ..term_rules_of_sums import first_operand
+from ..late_term_rules import first_operand
 
 
 def _type(x: ArrayType, other: ArrayType) -> tuple[ArrayType, ...]:

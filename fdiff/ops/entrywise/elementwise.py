@@ -25,7 +25,7 @@ from ...tape import Node
 from ...trace import TracedArray, apply, constant_value, current, implements
 from ...trace.operation_cache import LOOKING_BACK
 from ...trace.provenance import through_copy
-from .. import term_rules as terms
+from .. import late_term_rules as terms
 from ..rewrites import arithmetic_rewrites as rewrites
 from . import complex_formulas as formulas
 from .accurate_partials import (  # fmt: skip

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -39,8 +39,8 @@ from ...trace.local_arrays import LocalArray, TracedLocalArray
 from ...trace.operation_cache import ARITHMETIC
 from ...trace.recorder import objects_met
 from ...trace.ufunc_fast_path import enter
+from ..late_term_rules import signed
 from ..shapes import axis_maps
-from ..term_rules import signed
 from .broadcasting import align, stretch
 from .sample_domains import real
 
@@ -202,7 +202,7 @@ def elementwise(
     )  # fmt: skip
     structure = Structure(
         view=put is not None, put=put, sizeless=True, layout=layout, axis_map=axis_maps.entrywise,
-        chooses=chooses, terms=signed(partials) if isinstance(partials, tuple) else terms, provenance=provenance,
+        chooses=chooses, terms=partial(signed, signs=partials) if isinstance(partials, tuple) else terms, provenance=provenance,
     )  # fmt: skip
     kernel = KernelRule(kind, text, constants, literals, checks_whole, mixed_signs=mixed_signs) if text else None
     lowering = Lowering(kernel, complex_formulas, _OPERATORS.get(text, EagerRule()), rewrites=rewrites)

@@ -18,7 +18,7 @@ from ...facets import AxisMap, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import UFUNCS, Sample
 from ...trace import TracedArray, applied, apply, implements
-from .. import term_rules_of_sums
+from .. import late_term_rules
 from ..entrywise.families import kind_of, multilinear, refuse
 from ..rewrites.contraction_rewrites import (
     drop_axes_of_length_one,
@@ -90,7 +90,7 @@ def _pair(a: tuple[int, ...], b: tuple[int, ...], subscripts: str) -> Sample:
 # An einsum of two operands; no label occurs twice in one operand, and summed labels occur in both. Closed under transposition.
 contract = multilinear(
     "contract", _contracted, _contract_transposes, ((0,), (1,)), evaluate=_evaluate, batch=_contract_batch, family="bilinear",
-    structure=Structure(sizeless=True, axis_map=_contract_axes, masks=_contract_masks, terms=term_rules_of_sums.contracted),
+    structure=Structure(sizeless=True, axis_map=_contract_axes, masks=_contract_masks, terms=late_term_rules.contracted),
     lowering=Lowering(KernelRule(Kind.CONTRACT), rewrites=(product_with_identity, drop_axes_of_length_one, product_with_number)),
     samples=(
         _pair((2, 3), (3, 4), "ij,jk->ik"), _pair((3,), (3,), "i,i->"), _pair((2, 3), (3,), "ij,j->i"),

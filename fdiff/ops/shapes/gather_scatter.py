@@ -18,7 +18,7 @@ from ...primitive import PRIMITIVES, Primitive, Sample, register
 from ...trace import TracedArray, apply, constant_value
 from ...trace.operation_cache import READS_ENTRY
 from ...trace.provenance import through_scatter
-from .. import term_rules
+from .. import late_term_rules as term_rules
 from ..entrywise.broadcasting import all_mapped
 from ..entrywise.families import multilinear
 from ..rewrites.shape_rewrites import gather_of_counters

@@ -16,7 +16,7 @@ from ...kernel_rule import KernelRule, Kind
 from ...primitive import Sample
 from ...trace import TracedArray, apply, implements
 from ...trace.provenance import through_join
-from .. import term_rules as terms
+from .. import late_term_rules as terms
 from ..entrywise.broadcasting import all_mapped
 from ..entrywise.families import multilinear
 from . import axis_maps

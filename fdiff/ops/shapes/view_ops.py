@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -21,7 +21,7 @@ from ...tape import Params, Types
 from ...trace import TracedArray, apply
 from ...trace.load_forwarding import forward_load, forward_store, join_reshapes
 from ...trace.provenance import through_broadcast, through_reshape, through_slice, through_update
-from .. import term_rules as terms
+from .. import late_term_rules as terms
 from ..entrywise.broadcasting import unbroadcast
 from ..entrywise.families import linear
 from ..rewrites.shape_rewrites import (
@@ -84,7 +84,7 @@ spread = linear(
     ),
     structure=Structure(
         structural=True, moves=True, axis_map=axis_maps.broadcast, sizeless=True, view=True,
-        layout=LayoutRule("view", leaves_c_order=True), terms=terms.signed((1,)), provenance=through_broadcast,
+        layout=LayoutRule("view", leaves_c_order=True), terms=partial(terms.signed, signs=(1,)), provenance=through_broadcast,
     ),
     lowering=Lowering(KernelRule(Kind.BROADCAST), folds=False, rewrites=(one_broadcast,)),
     samples=(Sample(lambda rng: (rng.normal(size=(3, 1)),), {"shape": (2, 3, 4)}),),
