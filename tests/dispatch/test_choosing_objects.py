@@ -566,6 +566,57 @@ def keeps_the_object(x):
     return p.x, kept[0].x
 
 
+def list_with_another_name(x):
+    p, s = Particle([x[0], x[1]], x[2]), x[2]
+    ys = p.x
+    for k in range(N):
+        if s > x[1]:
+            ys[0] = s * 0.5
+        s = np.sin(s + p.x[0] + W[k])
+    return p.x[0], ys[1], s
+
+
+def grown_by_another_name(x):
+    p, s = Particle([x[0], x[1]], x[2]), x[2]
+    ys = p.x
+    for k in range(N):
+        if s > x[1]:
+            s = s * 0.5
+        s = np.sin(s + p.x[-1] + W[k])
+        ys.append(s)
+    return p.x[-1], ys[1], len(p.x), s
+
+
+def array_with_another_name(x):
+    p, s = Particle(x * 1.0, x[2]), x[2]
+    u = p.x
+    for k in range(N):
+        if s > x[1]:
+            u[0] = s * 0.5
+        s = np.sin(s + p.x[0] + W[k])
+    return p.x, u, s
+
+
+def tuple_of_objects(x):
+    ps = (Particle(x[0], x[1]), Particle(x[1], x[2]))
+    q = ps[1]
+    for k in range(N):
+        if ps[0].x > x[1]:
+            ps[1].x = ps[0].x * 0.5
+        ps[0].x = np.sin(ps[1].x + W[k])
+    return q.x, ps[0].x
+
+
+def read_through_a_list(x):
+    p = Particle(x[0], x[1])
+    ps = [p, Particle(x[2], x[0])]
+    for k in range(N):
+        if ps[0].x > ps[1].x:
+            p.x = p.x * 0.5
+        ps[1].x = np.sin(ps[0].x + W[k])
+    return p.x, ps[0].x, ps[1].x
+
+
 def missing_at_first(x):
     p = Particle(x[0], x[1])
     for k in range(N):
@@ -606,8 +657,9 @@ def unread_but_missing(x):
 
 OTHERS = (
     aliased, shared_array, swapped, swapped_parts, twice_in_a_list, loop_over_objects,
-    given_to_a_function, read_by_a_function, keeps_the_object, missing_at_first,
-    becomes_another_type, attribute_of_an_array, unread_but_missing,
+    list_with_another_name, grown_by_another_name, array_with_another_name, tuple_of_objects,
+    read_through_a_list, given_to_a_function, read_by_a_function, keeps_the_object,
+    missing_at_first, becomes_another_type, attribute_of_an_array, unread_but_missing,
 )  # fmt: skip
 
 

@@ -93,7 +93,7 @@ class TakenApart:
             raise RefusedLoopError("its lists have many elements")
         self.counts = dict[str, int]()  # of what a trip appends, by list
         self.changed, self.renewed = set[int](), set[int]()
-        self._seen = containers_in([*cells_of(body), *rows])
+        self._seen = containers_in([*cells_of(self), *rows])
 
     @property
     def __closure__(self) -> tuple[CellType, ...] | None:
