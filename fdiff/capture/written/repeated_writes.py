@@ -90,9 +90,11 @@ class RepeatedWrites:
 
     def _started(self, tape: RecordedTape) -> WriteLog:
         """The log, begun by the first write, or the first number that may be written again."""
-        if self._log is None:
-            self._log = new_log(tape.output, self._node, own_class, self._enter)
-        return self._log
+        if self._log is not None:
+            return self._log
+        log: WriteLog = new_log(tape.output, self._node, own_class, self._enter)
+        self._log = log
+        return log
 
     def begin(self, f: object) -> None:
         """Called when it is known which function runs."""

@@ -63,9 +63,9 @@ def first_look(trace: Recorder, prospects: Prospects | None = None) -> None:
     elif prospects is None and not loops_under_way(sys._getframe(1)):
         rest = straight_rest(nodes)
     else:
-        prospects = prospects or new_prospects(_fewest())
-        trace.first_look = partial(first_look, prospects=prospects)
-        rest = prospects.rest(nodes, {})
+        seen: Prospects = prospects or new_prospects(_fewest())
+        trace.first_look, prospects = partial(first_look, prospects=seen), seen
+        rest = seen.rest(nodes, {})
     trace.milestone = nodes + rest
     if not rest:
         start_log(trace, _fewest(), prospects=prospects)
