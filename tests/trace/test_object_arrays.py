@@ -52,3 +52,21 @@ def test_entries_are_differentiated(name):
     assert value == pytest.approx(plain(x), rel=1e-15)
     steps = [plain(x + h) - plain(x - h) for h in 1e-6 * np.eye(2)]
     np.testing.assert_allclose(slope, np.array(steps) / 2e-6, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x + [x[0], 0.5, x[1]],
+        lambda x: (x[0], 0.5, 1) * x,
+        lambda x: [x[0], 1, x[2]] + x[0],
+        lambda x: np.maximum(x, [x[0], x[1], 2]),
+        lambda x: np.add([x[0], x[1]], 1.5),
+    ],
+)
+def test_lists_beside_arrays_have_the_type_of_arrays_of_them(f):
+    """A number of Python's in a list is a number of 64 bits, and not weak."""
+    x = np.array([0.5, 1.5, 2.0], np.float32)
+    value, plain = fdiff.jit(f)(x), f(x)
+    assert value.dtype == plain.dtype
+    np.testing.assert_allclose(value, plain, rtol=1e-6)
