@@ -268,7 +268,23 @@ def size_of_a_table(x):
     return s * np.ones(n)
 
 
+def swapped_in_statements(x):
+    s, n, m = x[0], 1, 2
+    for k in range(N):
+        s = np.sin(s + W[k])
+        for _ in range(20):
+            if s > x[1]:
+                n, m = m, n
+            if s > 0.5 * x[2]:
+                m = min(m, 5) + n if n < 4 else 1
+            s = s * 0.9
+        if n > 3:
+            n = 2 * m % 5
+    return s, n, m
+
+
 ODD = (
+    swapped_in_statements,
     powers_of_three, squares, factorial, sum_of_large_numbers, becomes_zero, divides_by_zero,
     divisor_that_changes, negative_powers, int_of_numpy, int_of_a_sum, becomes_a_float,
     truth_and_int, shifted, inner_ints, size_of_a_table,

@@ -140,13 +140,17 @@ def _constant(node: ast.expr) -> float | None:
     return sign * value
 
 
-def counted(trace: Trace, variable: Variable, result: TracedArray) -> object:
-    """What a variable of Python's numbers holds behind a loop."""
+def counted(trace: Trace, variable: Variable, result: TracedArray, *, new: bool) -> object:
+    """What a variable of Python's numbers holds behind a loop; a number that is not `new` is old.
+
+    An old one is what another variable held before, of whose size nothing more is told.
+    """
     if isinstance(log := trace.calls, Answers):  # in the body of another one
         number = TracedArray(trace, result.id, result.type, scalar=True, weak=variable.of_python)
         if variable.python is not None and variable.growth is not None:
             log.numbers.append((number, variable.python))
-            log.counts[result.id] = variable.growth
+            if new:
+                log.counts[result.id] = variable.growth
         return number
     if not trace.guards.is_known(result.id):
         raise RefusedLoopError(f"{variable.name} counts, and its number is not at hand")

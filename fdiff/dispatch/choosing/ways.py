@@ -289,7 +289,7 @@ class Ways:
             if log.frame is not None:
                 log.leave(log.frame)
             log.forget()
-        state = list[object]()
+        state, old = list[object](), len(trace.builder.nodes)
         for _, v, type_ in self.carried:
             start = np.zeros(type_.shape) if v.start is UNBOUND else v.start
             node = trace.lift(start, type_.dtype)
@@ -318,7 +318,7 @@ class Ways:
         pairs = zip(self.carried, results, strict=False)
         stores_last = sorted(pairs, key=lambda pair: pair[0][1].changed)  # others may refuse
         for (k, v, _), result in stores_last:
-            values[k] = self._behind(trace, v, result)
+            values[k] = self._behind(trace, v, result, new=result.id >= old)
             if k in flags and around is not None:
                 around.flags.append((values[k], flags[k]))
                 around.unsure |= v.scalar and not v.result
@@ -373,13 +373,13 @@ class Ways:
         )  # fmt: skip
 
     @staticmethod
-    def _behind(trace: Trace, v: Variable, result: TracedArray) -> object:
+    def _behind(trace: Trace, v: Variable, result: TracedArray, *, new: bool) -> object:
         """What a variable that is carried holds behind the loop."""
         value: object = TracedArray(
             trace, result.id, result.type, scalar=v.scalar, weak=v.of_python
         )
         if v.counts or v.weak:
-            value = not v.name.startswith(LEFT) and counted(trace, v, result)
+            value = not v.name.startswith(LEFT) and counted(trace, v, result, new=new)
             if v.name.startswith(RAISED) and value is True:
                 raise RefusedLoopError("it raises an error")
         if v.changed:
