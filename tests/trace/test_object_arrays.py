@@ -57,7 +57,7 @@ def test_entries_are_differentiated(name):
 @pytest.mark.parametrize(
     "f",
     [
-        lambda x: x + [x[0], 0.5, x[1]],
+        lambda x: x + [x[0], 0.5, x[1]],  # noqa: RUF005 - that is what it tests
         lambda x: (x[0], 0.5, 1) * x,
         lambda x: [x[0], 1, x[2]] + x[0],
         lambda x: np.maximum(x, [x[0], x[1], 2]),
