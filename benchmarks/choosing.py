@@ -30,7 +30,7 @@ FORMS = (
 )  # fmt: skip
 CONTAINERS = (
     "state", "rebuilt", "record", "table", "integrated", "history", "trajectory", "recurrence",
-    "two_histories", "over_a_list", "over_arrays",
+    "times_and_values", "two_histories", "over_a_list", "over_arrays",
 )  # fmt: skip
 JOINTS = ("independent", "bands")
 OBJECTS = ("particle", "record", "two_particles", "parts", "settings", "while_moving")

@@ -1,9 +1,9 @@
 """Loops whose bodies are functions: the code of a function, compiled anew.
 
 `loop_frames.py` says what stands in place of a loop. This is done where a body has no effect but on
-variables and on arrays in them (`source_effects.py`). A loop in such a body is rewritten, too: it
-becomes a node in the body of the node. From the first statement on that may return in the middle, a
-function is such a body itself.
+variables, and on arrays, lists and objects in them (`source_effects.py`). A loop in such a body is
+rewritten, too: it becomes a node in the body of the node. From the first statement on that may
+return in the middle, a function is such a body itself.
 """
 
 from __future__ import annotations
