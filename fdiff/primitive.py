@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Self
 
@@ -72,34 +73,21 @@ ASKED, SEEKS, NOTED = 1, 2, 4
 _SEEN_WITH = ("constant", "multiply")
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Primitive:
     """One operation of the tape; `samples` are what it is tested with."""
 
-    def __init__(
-        self,
-        name: str,
-        family: str,
-        rules: Rules,
-        structure: Structure = PLAIN,
-        lowering: Lowering = BY_REFERENCE,
-        samples: tuple[Sample, ...] = (),
-        *,
-        transient: bool = False,
-    ) -> None:
-        self.name: Final = name
-        # Which other facts follow: "elementwise", "linear", "reduction", "opaque", ...
-        self.family: Final = family
-        self.rules: Final = rules
-        self.structure: Final = structure
-        self.lowering: Final = lowering
-        self.samples: Final = samples
-        self.transient: Final = transient  # the user may drop it: no trace keeps anything of it
-        # When rewrites of the op are asked, and whether others look for its nodes: flags.
-        self.rewriting = 0
-        finite = rules.flat or rules.stops or rules.unit_slopes or structure.structural
-        # Whether a cotangent of zero stays zero, whatever the arguments are.
-        self.spreads_no_nan: Final = finite or family == "linear"
-        self.note_rewrites()
+    name: str
+    family: str  # which other facts follow: "elementwise", "linear", "reduction", "opaque", ...
+    rules: Rules
+    structure: Structure = PLAIN
+    lowering: Lowering = BY_REFERENCE
+    samples: tuple[Sample, ...] = ()
+    transient: bool = False  # the user made it and may drop it: no trace keeps anything of it
+    # When rewrites of the op are asked, and whether others look for its nodes: flags.
+    rewriting: int = field(init=False, default=0)
+    # Whether a cotangent of zero stays zero, whatever the arguments are.
+    spreads_no_nan: bool = field(init=False, default=False)
 
     def __repr__(self) -> str:
         return self.name
@@ -115,8 +103,14 @@ class Primitive:
         rewrites = self.lowering.rewrites
         asked = any(rewrite.sought is None for rewrite in rewrites)
         noted = self.name in SOUGHT_KINDS or self.name in _SEEN_WITH
-        asked_or_sought = ASKED if asked else SEEKS if rewrites else 0
-        self.rewriting = asked_or_sought | (NOTED if noted else 0)
+        flags = (ASKED if asked else SEEKS if rewrites else 0) | (NOTED if noted else 0)
+        object.__setattr__(self, "rewriting", flags)
+
+    def __post_init__(self) -> None:
+        self.note_rewrites()
+        rules = self.rules
+        finite = rules.flat or rules.stops or rules.unit_slopes or self.structure.structural
+        object.__setattr__(self, "spreads_no_nan", finite or self.family == "linear")
 
 
 PRIMITIVES: Final[dict[str, Primitive]] = {}

@@ -269,7 +269,7 @@ def test_explanations_tell_the_number_of_paths(monkeypatch):
 
 def test_calls_that_branch_anew_are_traced_not_run_eagerly(monkeypatch):
     traced(two_arms, "check", monkeypatch)
-    monkeypatch.setattr(call_tracing, "EagerTrace", None)
+    monkeypatch.setattr(call_tracing, "eager_trace", None)
     slope = fdiff.grad(two_arms)
     for k in range(12):
         x = POINT * (1.0 + 0.05 * k)
