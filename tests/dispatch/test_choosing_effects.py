@@ -296,6 +296,26 @@ def int_behind_the_loop(x):
     return s * (t / 2) + 2 ** (t // 10), t
 
 
+def float_of_an_earlier_trip(x):
+    s, t, f = x[0], 0.0, 0.5
+    for k in range(N):
+        t = f + 1.0
+        if s > x[1] + 0.9 or k == N - 1:
+            f = s * 0.5
+        s = 0.9 * np.sin(s + np.cos(1.7 * k))
+    return t, s, f
+
+
+def floats_of_each_other(x):
+    s, t, f = x[0], 0.0, 0.5
+    for k in range(N):
+        f = t * 2.0 + 0.25
+        if s > x[1] + 0.5:
+            t = t + s
+        s = np.sin(s + np.cos(1.7 * k))
+    return t / (1.0 + f), s, f
+
+
 # --------------------------------------------------------- values that earlier trips have given
 
 

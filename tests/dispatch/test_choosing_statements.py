@@ -52,7 +52,51 @@ def weights(x):
     return np.sum(v) * w + count * x[1]
 
 
-@pytest.mark.parametrize("f", [eight, weights])
+def leaves_a_number_alone(x):
+    s = 0.0
+    if x[0] > 0.5:
+        s = s + x[1]
+    if x[1] > 0.3:
+        s = s * 2.0
+    t = s * x[2] + 1.0
+    if t > 1.2:
+        t = t - x[0]
+    return t * x[1]
+
+
+def leaves_an_array_alone(x):
+    u = x * 2.0
+    if x[0] > 0.5:
+        u = np.sin(u)
+    if x[1] > 0.3:
+        u = u * x[2]
+    return np.sum(u * x)
+
+
+def chooses_numbers(x):
+    w = 1.0 if x[0] > 0.5 else x[1]
+    h = 0.5 if x[1] > 0.3 else x[2] * w
+    return w * h + x[0]
+
+
+def halved(z):
+    if z > 0.4:
+        return z * z
+    return z * 0.5
+
+
+def calls_many(x):
+    y = 0.0
+    if x[0] > 0.6:
+        y = halved(x[2])
+    parts = halved(x[0]) * x[1] + halved(x[1]) * x[2] + halved(x[2]) + halved(x[0] * x[1])
+    return parts + halved(x[1] * 0.3) + y * x[1]
+
+
+UNEVEN = (leaves_a_number_alone, leaves_an_array_alone, chooses_numbers, calls_many)
+
+
+@pytest.mark.parametrize("f", [eight, weights, *UNEVEN])
 def test_one_trace_holds_for_all_ways(f, monkeypatch):
     traces, drivers = counted(monkeypatch, choosing=True)
     both, second = fdiff.value_and_grad(f), fdiff.hessian(f)
@@ -122,6 +166,39 @@ def returns(x):
     return y * x[0]
 
 
+def number_or_not(x):
+    s = 0.5
+    if x[0] > 0.5:
+        s = s * x[1]
+    t = s + 1.0
+    return s, t, -t, t * x[1], abs(s - 2.0)
+
+
+def divides_by_a_number(x):
+    s = 0.0
+    if x[0] > 0.5:
+        s = s + x[1]
+    t = s * 2.0
+    if x[2] > 0:
+        t = t + 1.0
+    try:
+        return 1.0 / t
+    except ZeroDivisionError:
+        return x[2] * 3.0
+
+
+def quotient(s):
+    return 1.0 / s
+
+
+def divides_elsewhere(x):
+    s = 0.0
+    if x[0] > 0.5:
+        s = s + x[1]
+    t = s * 2.0 if x[2] > 0 else s + x[1]
+    return x[2] / (t + 0.1) + quotient(t) * x[1]
+
+
 def divides(x):
     h = 0.5 if x[0] > 0 else 0.0
     try:
@@ -170,7 +247,7 @@ def raises(x):
 
 OTHERS = (
     number_or_array, kinds, unbound, in_place, swaps, returns, divides, lists, attributes, calls,
-    raises,
+    raises, number_or_not, divides_by_a_number, divides_elsewhere,
 )  # fmt: skip
 
 
@@ -183,8 +260,8 @@ def test_statements_do_what_python_does(f, monkeypatch):
     for x in (*POINTS, *POINTS[::-1]):
         try:
             plain = f(x.copy())
-        except ValueError as error:
-            with pytest.raises(ValueError, match=str(error)):
+        except (ValueError, ZeroDivisionError) as error:
+            with pytest.raises(type(error), match=str(error)):
                 run(x.copy())
             continue
         value = run(x.copy())

@@ -60,6 +60,11 @@ class LoopNames(NamedTuple):
     simple: bool = True
     branches: bool = True
 
+    @property
+    def raises(self) -> bool:
+        """Whether a trip may raise an error."""
+        return any(name.startswith(RAISED) for name in self.carried)
+
 
 class Iteration(NamedTuple):
     """The rows of a ``for``, the loop's iterable made of them, and the variables of a trip."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import CodeType, FunctionType
 
 from ...syntax_trees import copied, walk
@@ -108,21 +109,29 @@ class _Rewriting:
         self.result: ResultVariables = result_of(tree)
         self.tries = 0  # around the statement that is rewritten
 
-    def whole(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """All statements of the function, of which those from the first that may return are one."""
-        first = first_returning(statements)
-        if first is None:
-            return self.block(statements, outermost=True)
-        before, tail = statements[:first], statements[first:]
-        functions = (n for s in before for n in walk(s) if isinstance(n, _FUNCTIONS))
-        shared = set[str]().union(*map(free_names, functions))
-        try:
-            behind = self._tail([*map(copied, tail)], shared)
-        except EffectError:  # its parts may be rewritten
-            behind = self.block(tail, outermost=True)
-        return [*self.block(before, outermost=True), *behind]
+    def whole(self, statements: Sequence[ast.stmt], *, returning: bool = False) -> list[ast.stmt]:
+        """All statements of the function, of which those from the first that may return are one.
 
-    def _tail(self, statements: list[ast.stmt], shared: set[str]) -> list[ast.stmt]:
+        So are those from the first on of which an arm leaves a variable alone, if none of them is a
+        loop, unless a function that is `returning` is asked for.
+        """
+        first = first_returning(statements)
+        uneven = None if returning else _first_uneven(statements)
+        begins = [k for k in (uneven, first) if k is not None and (first is None or k <= first)]
+        for begin in begins:
+            before, tail = statements[:begin], statements[begin:]
+            functions = (n for s in before for n in walk(s) if isinstance(n, _FUNCTIONS))
+            shared = set[str]().union(*map(free_names, functions))
+            try:
+                behind = self._tail([*map(copied, tail)], shared, returning=begin == first)
+            except EffectError:  # its parts may be rewritten
+                continue
+            return [*self.block(before, outermost=True), *behind]
+        return self.block(statements, outermost=True)
+
+    def _tail(
+        self, statements: list[ast.stmt], shared: set[str], *, returning: bool
+    ) -> list[ast.stmt]:
         """The statements up to the end of the function, as one that is run once.
 
         Functions from before it read the `shared` names.
@@ -139,17 +148,21 @@ class _Rewriting:
             carried += [f"{LEFT}{number}", f"{RAISED}{number}"]
         names = LoopNames((*carried,), arrays, once=True, tail=True)
         self.loops[f"{OWN}{number}"] = names
-        plain = self._apart([*map(copied, statements)], inner=False)
-        own = self._apart(statements, inner=True)
+        parts = partial(self.block, outermost=True)
+        parts = parts if returning else partial(self.whole, returning=True)
+        plain = self._apart([*map(copied, statements)], parts)
+        own = self._apart(statements, partial(self.block, inner=True, outermost=True))
         own += [] if ends(own) else [ast.Return(None)]
         return frame(plain, None, own, names, number, self.result)
 
-    def _apart(self, statements: list[ast.stmt], *, inner: bool) -> list[ast.stmt]:
+    def _apart(
+        self, statements: list[ast.stmt], rewrite: Callable[[list[ast.stmt]], list[ast.stmt]]
+    ) -> list[ast.stmt]:
         """Statements up to the end of the function, rewritten as if they were all of it."""
         tree, self.tree = self.tree, copied(self.tree)
         self.tree.body = [*statements]
         try:
-            return self.block(statements, inner=inner, outermost=True)
+            return rewrite(statements)
         finally:
             self.tree = tree
 
@@ -311,6 +324,31 @@ def _is_decision(statement: ast.stmt) -> bool:
         return False
     assigns = isinstance(statement, (ast.Assign, ast.AugAssign))
     return isinstance(statement, ast.If) or (assigns and any(isinstance(n, kinds) for n in nodes))
+
+
+def _first_uneven(statements: Sequence[ast.stmt]) -> int | None:
+    """The place behind all loops of the first statement that leaves a variable alone in an arm."""
+    place = None
+    for k, statement in enumerate(statements):
+        if any(isinstance(n, (ast.For, ast.While)) for n in without_functions(statement)):
+            place = None
+        elif place is None and _is_uneven(statement):
+            place = k
+    return place
+
+
+def _is_uneven(statement: ast.stmt) -> bool:
+    """Whether a decision may leave a variable alone, or give it a number of Python's."""
+    if not _is_decision(statement):
+        return False
+    if isinstance(statement, ast.If):
+        arms = statement.body, statement.orelse
+        if len({frozenset(assigned(arm)) for arm in arms}) > 1:
+            return True
+    values = [n.value for n in walk(statement) if isinstance(n, ast.Assign)]
+    choices = [n for n in walk(statement) if isinstance(n, ast.IfExp)]
+    values += [arm for n in choices for arm in (n.body, n.orelse)]
+    return any(isinstance(value, ast.Constant) for value in values)
 
 
 def _ends(statement: ast.stmt) -> bool:

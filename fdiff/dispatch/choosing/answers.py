@@ -15,6 +15,7 @@ from ...trace.branching.guard_nodes import truth
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray
 from ...trace.recorder import Loops
+from .mixed_numbers import MixedNumbers
 from .surroundings import Surroundings
 from .trip_rows import TripRows
 from .variables import Growth, ManyWaysError, RefusedLoopError, Variable, WayRun
@@ -37,9 +38,9 @@ class Answers:
     `asked` are the nodes of what Python asked for, with the answers. `counts` are ints that loops
     in the body count, by their nodes; `numbers` the handles that stand for ints and truth values of
     Python's, with their types. `flags` are the handles of loose variables with what tells whether
-    they are new (`ways.py`). `branches` and `unsure` say that a loop in the body branches, and that
-    it left such a variable. A ``while`` in the body makes up to `within` trips; `demands` are the
-    nodes of whether it ended. A body that `splits` has nodes for its statements that branch. It
+    they are new (`ways.py`), `mixed` those of numbers. `branches` says that a loop in the body
+    branches. A ``while`` in the body makes up to `within` trips; `demands` are the nodes of whether
+    it ended. A body that `splits` has nodes for its statements that branch. It
     stands in the body that answers of `outer` are for, one `level` deeper. `sizes` are the sizes of
     numbers of Python's that change, by their nodes, None of other values. A body that is the
     `whole` rest of a function makes `CALLS` at most.
@@ -62,7 +63,8 @@ class Answers:
         self.counts: dict[int, Growth] = {}
         self.numbers: list[tuple[object, type]] = []
         self.flags: list[tuple[object, TracedArray]] = []
-        self.unsure = self.branches = False
+        self.mixed = MixedNumbers(trace, None if outer is None else outer.mixed)
+        self.branches = False
 
     def begin(self, script: tuple[bool, ...]) -> None:
         self.script, self.asked, self.demands, self.calls = script, [], [], 0
@@ -73,7 +75,10 @@ class Answers:
 
     def flag_of(self, value: object) -> TracedArray | None:
         """What tells whether the value of a variable is new; None where that is not in doubt."""
-        return next((flag for handle, flag in self.flags if handle is value), None)
+        flag = next((flag for handle, flag in self.flags if handle is value), None)
+        if flag is None and isinstance(value, TracedArray) and value.scalar:
+            return self.mixed.flag(self.trace.lift(value))
+        return flag
 
     def question(self, kind: object, handle: TracedArray) -> bool:
         trace = self.trace
@@ -148,6 +153,7 @@ def runs_of(
     """The runs of the body on all ways, each on handles of its own."""
     trace = log.trace
     scripts: list[tuple[bool, ...]] = [()]
+    questions = dict[tuple[bool, ...], int | None]()  # by the answers before; None at an end
     for _ in range(WAYS):
         script = scripts.pop()
         run = partial(_run, log, script, (entries, inputs, body), (variables, flags))
@@ -162,6 +168,9 @@ def runs_of(
         if trace.guards.expected or trace.guards.pinned:
             raise RefusedLoopError("an iteration looks at a value from outside")
         told = tuple([answer for _, answer in log.asked])
+        for k, node in enumerate([*[node for node, _ in log.asked], None]):
+            if questions.setdefault(told[:k], node) != node:
+                raise RefusedLoopError("it asks for other values when it is run again")
         scripts += [(*told[:k], True) for k in range(len(script), len(told))]
         yield WayRun(log.asked, values, own, [h for h, _ in log.numbers], log.demands)
         if not scripts:

@@ -71,8 +71,10 @@ class Driver:
         inner, table = around is not None, trip_rows(rows, names)
         few = INNER if inner else FEWEST if names.simple else FEW
         few = 0 if names.once or environment_value("FDIFF_LOOPS") == "check" else few
-        if (names.joint and not (around is not None and around.splits)) or (names.tail and inner):
+        if names.joint and not (around is not None and around.splits):
             return None
+        if around is not None and names.tail and not (around.whole and not names.raises):
+            return None  # the function is on a way of the body around
         if table is None or table.length <= few or not (names.branches or inner):
             return None
         place = f"{body.__code__.co_filename}:{body.__code__.co_firstlineno}"

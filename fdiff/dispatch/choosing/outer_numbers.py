@@ -16,21 +16,23 @@ LARGEST = 1 << 52  # of an int that a loop around counts
 
 def outer_size(log: Answers, node: int) -> int | None:
     """The largest size of a number of Python's that changes, by its node; None of other values."""
-    sizes = log.sizes
-    if node not in sizes:
-        sizes[node] = None  # of an input, if it is no other
-        handle = log.trace.guards.given.get(node)
-        if any(isinstance(h, TracedArray) and h.node == node for h, _ in log.numbers):
-            sizes[node] = 1 if log.trace.builder.type(node).dtype == BOOL else LARGEST
-        elif isinstance(handle, TracedArray):
-            outer = log.outer
-            while outer is not None and outer.trace is not handle.home:
-                outer = outer.outer
-            sizes[node] = None if outer is None else outer_size(outer, handle.id)
-        elif args := log.trace.builder.nodes[node].args:
-            own = {a: size for a in args if (size := outer_size(log, a)) is not None}
-            sizes[node] = size_of_number(log.trace.builder, node, own) if own else None
-    return sizes[node]
+    if node not in log.sizes:
+        log.sizes[node] = _new_size(log, node)
+    return log.sizes[node]
+
+
+def _new_size(log: Answers, node: int) -> int | None:
+    handle = log.trace.guards.given.get(node)
+    if any(isinstance(h, TracedArray) and h.node == node for h, _ in log.numbers):
+        return 1 if log.trace.builder.type(node).dtype == BOOL else LARGEST
+    if isinstance(handle, TracedArray):
+        outer = log.outer
+        while outer is not None and outer.trace is not handle.home:
+            outer = outer.outer
+        return None if outer is None else outer_size(outer, handle.id)
+    args = log.trace.builder.nodes[node].args
+    own = {a: size for a in args if (size := outer_size(log, a)) is not None}
+    return size_of_number(log.trace.builder, node, own) if own else None
 
 
 def check_start(outer: Answers, start: object) -> None:

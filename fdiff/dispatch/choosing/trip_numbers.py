@@ -19,26 +19,23 @@ _ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _ABSOLUTE, _CONVERT, _NOT, _POWER, _DIVID
     for name in ("add", "subtract", "multiply", "negative", "absolute", "convert", "logical_not",
                  "power", "divide", "floor_divide", "remainder")
 )  # fmt: skip
-_DIVIDING = {_POWER, _DIVIDE, _FLOOR, _MOD}
+DIVIDING = {_POWER, _DIVIDE, _FLOOR, _MOD}
 _EQUAL = {PRIMITIVES[name] for name in ("equal", "not_equal")}
 _COMPARING = _EQUAL | {
     PRIMITIVES[name] for name in ("less", "less_equal", "greater", "greater_equal")
 }
 _OF_TRUTH = _COMPARING | {PRIMITIVES[name] for name in ("logical_and", "logical_or")}
-_OF_PYTHON = {_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _ABSOLUTE, _CONVERT, *_DIVIDING, *_COMPARING}
+OF_PYTHON = {_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _ABSOLUTE, _CONVERT, *DIVIDING, *_COMPARING}
 _LIMIT = 1 << 53  # up to which floats are integers, too
 
 
-def check_numbers(
-    tape: Tape, largest: Mapping[int, int], outs: Iterable[int], *, divides: bool
-) -> set[int]:
+def check_numbers(tape: Tape, largest: Mapping[int, int], outs: Iterable[int]) -> set[int]:
     """The nodes that depend on traced values; RefusedLoopError if NumPy may differ from Python.
 
     Numbers that depend on the number of the trip and on counters alone are Python's; `largest` are
     the sizes of these by their nodes. Sums and products of them must not be larger than floats tell
     apart, and `outs`, what other variables hold behind a trip, are none of them. Numbers of
-    Python's adapt to other types than their own, which are refused. So are sums of truth values,
-    and quotients where a variable may hold a number of Python's, unless it `divides`.
+    Python's adapt to other types than their own, which are refused. So are sums of truth values.
     """
     moving, own, python = {*tape.inputs} - {*largest}, {*largest}, {*largest}
     sizes = {**largest}
@@ -47,8 +44,6 @@ def check_numbers(
     for i, node in enumerate(tape.nodes):
         primitive, args, _, types = node
         _check_types(node)
-        if not divides and primitive in _DIVIDING:
-            raise RefusedLoopError("it divides, and a variable becomes a number of Python's")
         if i in largest:
             continue
         if not moving.isdisjoint(args):
@@ -58,7 +53,7 @@ def check_numbers(
             sizes[i] = _size(tape, node, sizes)
             fixed = [a for a in args if a not in own]
             single = [*types, *[tape.nodes[a].type for a in fixed]]
-            if primitive in _OF_PYTHON and python.issuperset({*args} - {*fixed}):
+            if primitive in OF_PYTHON and python.issuperset({*args} - {*fixed}):
                 python |= {i} if not any(t.shape for t in single) else set()
     if not python.isdisjoint(outs):
         raise RefusedLoopError("a variable holds a number of Python's that changes")
@@ -70,7 +65,7 @@ def size_of_number(nodes: Builder, node: int, own: Mapping[int, int]) -> int | N
     primitive, args, _, types = nodes.nodes[node]
     single = [*types, *[nodes.nodes[a].type for a in args]]
     fixed = all(a in own or nodes.nodes[a].value is not None for a in args)
-    if not fixed or primitive not in _OF_PYTHON or any(t.shape for t in single):
+    if not fixed or primitive not in OF_PYTHON or any(t.shape for t in single):
         return None
     return _size(nodes, nodes.nodes[node], own)
 
@@ -95,7 +90,7 @@ def _check_types(node: Node) -> None:
 def _size(tape: Tape | Builder, node: Node, sizes: Mapping[int, int]) -> int:
     """The largest size of the numbers of Python's that a node may be; 0 of floats."""
     primitive, args, _, types = node
-    if primitive in _DIVIDING:
+    if primitive in DIVIDING:
         divisor = tape.nodes[args[1]].value
         whole = types[0].floating and divisor is not None and np.all(divisor == np.floor(divisor))
         power = primitive is _POWER and types[0].floating and not whole

@@ -72,6 +72,7 @@ class Ways:
         self.flags = {
             k: self._input(TRUTH, scalar=True) for k, v in enumerate(variables) if v.flagged
         }
+        self._note_numbers()
         entries = lambda: rows.entries(self.index)  # noqa: E731 - a line
         views = views_of(variables, self.inputs)
         self.runs = [*runs_of(log, entries, views, variables, self.flags, body)]
@@ -108,6 +109,19 @@ class Ways:
         if type_.floating:
             self.inner.guards.active.add(h.node)
         return h
+
+    def _note_numbers(self) -> None:
+        """Note which inputs are numbers of Python's, or may be."""
+        mixed, own = self.log.mixed, [self.index.node]
+        for k, (v, h) in enumerate(zip(self.variables, self.inputs, strict=True)):
+            if not isinstance(h, TracedArray) or not v.scalar:
+                continue
+            if v.counts or v.weak:
+                own.append(h.node)
+            elif k in self.flags:
+                mixed.add(h.node, self.flags[k])
+                mixed.unsure |= {h.node} if v.numbers else set()
+        mixed.add_own(own)
 
     def _loose(self) -> list[int]:
         """The carried variables that may hold, behind the loop, what Python held before it."""
@@ -203,6 +217,7 @@ class Ways:
         if self.demanding:
             inputs.append(self._input(TRUTH, scalar=True).node)
         outs = [self._outs(run, inputs) for run in runs]
+        self.log.mixed.check()
         extras = [i for i in inner.builder.inputs if i not in (*inputs, self.index.node)]
         first = [*inputs, *extras, *([] if plain else [self.index.node])]
         asked, counts = [node for run in runs for node, _ in run.asked], self.log.counts
@@ -224,10 +239,9 @@ class Ways:
         first = len(results[0]) - len(self.appended.kinds)
         numbers += [first + j for j, kind in enumerate(self.appended.kinds) if not kind.python]
         held = [own[i] for own in results for i in numbers]
-        divides = not (self.log.unsure or any(v.numbers for v in self.variables))
         if any(self._is_mixed(k, v) for k, v, _ in self.carried):
             check_precision(tape)
-        check = lambda: check_numbers(tape, sizes.all(), held, divides=divides)  # noqa: E731 - a line
+        check = lambda: check_numbers(tape, sizes.all(), held)  # noqa: E731 - a line
         return tape, order, [*map(Way, questions, results)], limits.checked(check)
 
     def _read_sizes(self, extras: Mapping[int, int]) -> dict[int, int]:
@@ -321,7 +335,9 @@ class Ways:
             values[k] = self._behind(trace, v, result, new=result.id >= old)
             if k in flags and around is not None:
                 around.flags.append((values[k], flags[k]))
-                around.unsure |= v.scalar and not v.result
+                if v.scalar and not v.result:
+                    around.mixed.add(result.id, flags[k])
+                    around.mixed.unsure.add(result.id)
         self.appended.hold(values)
         if around is not None:
             around.branches |= self.branches

@@ -1,0 +1,111 @@
+"""Numbers that are Python's on some ways through a body, and NumPy's on others.
+
+A variable that holds a number of Python's before a body and a traced one behind some of its ways
+has a flag that tells whether it is new. What is computed of such numbers, and of numbers of
+Python's, is Python's as long as all of them are: its flag is true if one of theirs is.
+Our own method: docs/decisions/loops-that-choose-branches.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import fdiff.intact_numpy as np
+
+from ...node import Node
+from ...primitive import PRIMITIVES
+from ...trace import Trace, TracedArray
+from .trip_numbers import DIVIDING, OF_PYTHON
+from .variables import TRUTH, RefusedLoopError
+
+_OR, _POWER = PRIMITIVES["logical_or"], PRIMITIVES["power"]
+_NONE = frozenset[int]()
+
+
+class MixedNumbers:
+    """The numbers on a trace of which flags tell whether they are NumPy's, and their origins.
+
+    The body of the trace may read those of the body around, which are `outer`.
+    Those that are `unsure` have other values than the ones with which the body was run at first,
+    so that an error of Python's would not have shown.
+    """
+
+    def __init__(self, trace: Trace, outer: MixedNumbers | None) -> None:
+        self.trace, self.outer = trace, outer
+        self.unsure = set[int]()
+        self._flags = dict[int, TracedArray]()
+        self._origins = dict[int, frozenset[int]]()  # of numbers that may be Python's
+        self._met = 0  # nodes whose origins are told
+        self._joined = dict[frozenset[int], TracedArray]()
+
+    def add(self, node: int, flag: TracedArray) -> None:
+        """A node whose flag tells whether it is NumPy's."""
+        self._flags[node] = flag
+        self._origins[node] = frozenset([node])
+
+    def add_own(self, nodes: Iterable[int]) -> None:
+        """Nodes that are numbers of Python's."""
+        self._origins.update(dict.fromkeys(nodes, _NONE))
+
+    def flag(self, node: int) -> TracedArray | None:
+        """What tells whether a node is a number of NumPy's; None where that is not in doubt."""
+        origins = self._known().get(node, _NONE)
+        if not origins:
+            return None
+        if origins not in self._joined:
+            first, *others = [self._flags[i].node for i in sorted(origins)]
+            for other in others:
+                first = self.trace.add(_OR, (first, other))
+            self._joined[origins] = TracedArray(self.trace, first, TRUTH, scalar=True)
+        return self._joined[origins]
+
+    def check(self) -> None:
+        """Refuse quotients and powers of unsure numbers, for which Python may raise an error."""
+        origins, nodes = self._known(), self.trace.builder.nodes
+        for primitive, args, _, _ in nodes:
+            if primitive in DIVIDING and all(a in origins for a in args):
+                unsure = any(not self.unsure.isdisjoint(origins[a]) for a in args)
+                if unsure and not _is_harmless(nodes[args[1]].value, whole=primitive is _POWER):
+                    raise RefusedLoopError("it divides by what may be a number of Python's")
+
+    def _known(self) -> dict[int, frozenset[int]]:
+        """The origins of all numbers that may be Python's."""
+        nodes = self.trace.builder.nodes
+        while self._met < len(nodes):
+            i, self._met = self._met, self._met + 1
+            if i not in self._origins:
+                self._read(i)
+            if i not in self._origins and (origins := self._computed(nodes[i])) is not None:
+                self._origins[i] = origins
+        return self._origins
+
+    def _read(self, node: int) -> None:
+        """Note a number of a body around that is read here."""
+        handle, outer = self.trace.guards.given.get(node), self.outer
+        while outer is not None and outer.trace is not getattr(handle, "home", None):
+            outer = outer.outer
+        if outer is None or not isinstance(handle, TracedArray):
+            return
+        flag, origins = outer.flag(handle.id), outer._known().get(handle.id)
+        if flag is not None and origins is not None:
+            self.add(node, TracedArray(self.trace, self.trace.lift(flag), TRUTH, scalar=True))
+            self.unsure |= {node} if origins & outer.unsure else set()
+        elif origins is not None:
+            self.add_own([node])
+
+    def _computed(self, node: Node) -> frozenset[int] | None:
+        """The origins of what a node computes; None if it is NumPy's."""
+        if any(t.shape for t in node.types):
+            return None
+        if node.value is not None:
+            return _NONE
+        known = node.primitive in OF_PYTHON and all(a in self._origins for a in node.args)
+        return _NONE.union(*[self._origins[a] for a in node.args]) if known else None
+
+
+def _is_harmless(divisor: object, *, whole: bool) -> bool:
+    """Whether numbers divided by a constant, or a `whole` power, raise no error of Python's."""
+    if divisor is None:
+        return False
+    value = float(np.asarray(divisor))
+    return value > 0 and value == np.floor(value) if whole else value != 0
