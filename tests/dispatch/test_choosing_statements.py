@@ -274,7 +274,7 @@ def test_statements_do_what_python_does(f, monkeypatch):
                 np.testing.assert_allclose(a, b, **CLOSE)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(8), 86])
 def test_random_programs(seed):
     text = random_choosing_loops.program(random.Random(seed), "statements")
     assert not random_choosing_loops.failure(text, seed)
