@@ -49,7 +49,7 @@ class MixedNumbers:
 
     def flag(self, node: int) -> TracedArray | None:
         """What tells whether a node is a number of NumPy's; None where that is not in doubt."""
-        origins = self._known().get(node, _NONE)
+        origins = self._all_origins().get(node, _NONE)
         if not origins:
             return None
         if origins not in self._joined:
@@ -61,14 +61,14 @@ class MixedNumbers:
 
     def check(self) -> None:
         """Refuse quotients and powers of unsure numbers, for which Python may raise an error."""
-        origins, nodes = self._known(), self.trace.builder.nodes
+        origins, nodes = self._all_origins(), self.trace.builder.nodes
         for primitive, args, _, _ in nodes:
             if primitive in DIVIDING and all(a in origins for a in args):
                 unsure = any(not self.unsure.isdisjoint(origins[a]) for a in args)
                 if unsure and not _is_harmless(nodes[args[1]].value, whole=primitive is _POWER):
                     raise RefusedLoopError("it divides by what may be a number of Python's")
 
-    def _known(self) -> dict[int, frozenset[int]]:
+    def _all_origins(self) -> dict[int, frozenset[int]]:
         """The origins of all numbers that may be Python's."""
         nodes = self.trace.builder.nodes
         while self._met < len(nodes):
@@ -86,7 +86,7 @@ class MixedNumbers:
             outer = outer.outer
         if outer is None or not isinstance(handle, TracedArray):
             return
-        flag, origins = outer.flag(handle.id), outer._known().get(handle.id)
+        flag, origins = outer.flag(handle.id), outer._all_origins().get(handle.id)
         if flag is not None and origins is not None:
             self.add(node, TracedArray(self.trace, self.trace.lift(flag), TRUTH, scalar=True))
             self.unsure |= {node} if origins & outer.unsure else set()
@@ -99,8 +99,8 @@ class MixedNumbers:
             return None
         if node.value is not None:
             return _NONE
-        known = node.primitive in OF_PYTHON and all(a in self._origins for a in node.args)
-        return _NONE.union(*[self._origins[a] for a in node.args]) if known else None
+        of_python = node.primitive in OF_PYTHON and all(a in self._origins for a in node.args)
+        return _NONE.union(*[self._origins[a] for a in node.args]) if of_python else None
 
 
 def _is_harmless(divisor: object, *, whole: bool) -> bool:
