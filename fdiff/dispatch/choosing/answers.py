@@ -38,7 +38,7 @@ class Answers:
     `asked` are the nodes of what Python asked for, with the answers. `counts` are ints that loops
     in the body count, by their nodes; `numbers` the handles that stand for ints and truth values of
     Python's, with their types. `flags` are the handles of loose variables with what tells whether
-    they are new (`ways.py`), `mixed` those of numbers. `branches` says that a loop in the body
+    they are new (`ways.py`); `mixed` has flags of numbers. `branches` says that a loop in the body
     branches. A ``while`` in the body makes up to `within` trips; `demands` are the nodes of whether
     it ended. A body that `splits` has nodes for its statements that branch. It
     stands in the body that answers of `outer` are for, one `level` deeper. `sizes` are the sizes of

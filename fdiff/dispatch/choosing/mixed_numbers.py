@@ -8,7 +8,7 @@ Our own method: docs/decisions/loops-that-choose-branches.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import fdiff.intact_numpy as np
 
@@ -16,7 +16,7 @@ from ...node import Node
 from ...primitive import PRIMITIVES
 from ...trace import Trace, TracedArray
 from .trip_numbers import DIVIDING, OF_PYTHON
-from .variables import TRUTH, RefusedLoopError
+from .variables import TRUTH, RefusedLoopError, Variable
 
 _OR, _POWER = PRIMITIVES["logical_or"], PRIMITIVES["power"]
 _NONE = frozenset[int]()
@@ -25,9 +25,9 @@ _NONE = frozenset[int]()
 class MixedNumbers:
     """The numbers on a trace of which flags tell whether they are NumPy's, and their origins.
 
-    The body of the trace may read those of the body around, which are `outer`.
-    Those that are `unsure` have other values than the ones with which the body was run at first,
-    so that an error of Python's would not have shown.
+    The body of the trace may read the `outer` numbers, which are of the body around.
+    Numbers are `unsure` that may have other values than when the body was run at first, where an
+    error of Python's would have shown.
     """
 
     def __init__(self, trace: Trace, outer: MixedNumbers | None) -> None:
@@ -101,6 +101,26 @@ class MixedNumbers:
             return _NONE
         of_python = node.primitive in OF_PYTHON and all(a in self._origins for a in node.args)
         return _NONE.union(*[self._origins[a] for a in node.args]) if of_python else None
+
+
+def note_inputs(
+    mixed: MixedNumbers,
+    index: int,
+    variables: Sequence[Variable],
+    inputs: Sequence[object],
+    flags: Mapping[int, TracedArray],
+) -> None:
+    """Note which inputs of a body are numbers of Python's, as is the `index`, or may be."""
+    own = [index]
+    for k, (v, h) in enumerate(zip(variables, inputs, strict=True)):
+        if not isinstance(h, TracedArray) or not v.scalar:
+            continue
+        if v.counts or v.weak:
+            own.append(h.node)
+        elif k in flags:
+            mixed.add(h.node, flags[k])
+            mixed.unsure |= {h.node} if v.numbers else set()
+    mixed.add_own(own)
 
 
 def _is_harmless(divisor: object, *, whole: bool) -> bool:

@@ -11,7 +11,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, INT, ArrayType
 from ...capture.dependency_nodes import attribute
-from ...capture.sources.loop_frames import OWN
+from ...capture.sources.loop_frames import LEFT, OWN
 from ...capture.sources.loop_functions import UNBOUND, Unbound
 from ...capture.sources.name_scopes import is_data
 from ...capture.sources.returns import RESULT
@@ -304,6 +304,16 @@ def containers_in(values: Sequence[object]) -> set[int]:
             waiting += elements_of(value)
             seen.add(id(value))
     return seen
+
+
+def check_bound(variables: Sequence[Variable], run: WayRun) -> None:
+    """Refuse a way that gives no value to a variable that may have one of a trip around."""
+    flags = zip(variables, run.inputs, strict=False)
+    left = [h for v, h in flags if v.name.startswith(LEFT)]
+    over = any(isinstance(h, TracedArray) and (h.node, True) in run.asked for h in left)
+    for v, value in zip(variables, run.values, strict=False):
+        if value is UNBOUND and not (over or v.result or v.ended):
+            raise RefusedLoopError(f"{v.name} may have no value in the loop around")
 
 
 def check_memory(variables: Sequence[Variable], others: Sequence[object]) -> None:

@@ -25,6 +25,7 @@ from .appended_rows import AppendedRows
 from .count_sizes import CountSizes
 from .counters import counted
 from .int_limits import IntLimits, demand_limits
+from .mixed_numbers import note_inputs
 from .narrow_variables import check_views, views_of
 from .outer_numbers import outer_size
 from .trip_numbers import check_condition, check_numbers, check_precision
@@ -39,6 +40,7 @@ from .variables import (
     WayRun,
     arrays_in,
     cells_of,
+    check_bound,
     check_memory,
     is_number_of_numpy,
 )  # fmt: skip
@@ -72,7 +74,7 @@ class Ways:
         self.flags = {
             k: self._input(TRUTH, scalar=True) for k, v in enumerate(variables) if v.flagged
         }
-        self._note_numbers()
+        note_inputs(log.mixed, self.index.node, variables, self.inputs, self.flags)
         entries = lambda: rows.entries(self.index)  # noqa: E731 - a line
         views = views_of(variables, self.inputs)
         self.runs = [*runs_of(log, entries, views, variables, self.flags, body)]
@@ -109,19 +111,6 @@ class Ways:
         if type_.floating:
             self.inner.guards.active.add(h.node)
         return h
-
-    def _note_numbers(self) -> None:
-        """Note which inputs are numbers of Python's, or may be."""
-        mixed, own = self.log.mixed, [self.index.node]
-        for k, (v, h) in enumerate(zip(self.variables, self.inputs, strict=True)):
-            if not isinstance(h, TracedArray) or not v.scalar:
-                continue
-            if v.counts or v.weak:
-                own.append(h.node)
-            elif k in self.flags:
-                mixed.add(h.node, self.flags[k])
-                mixed.unsure |= {h.node} if v.numbers else set()
-        mixed.add_own(own)
 
     def _loose(self) -> list[int]:
         """The carried variables that may hold, behind the loop, what Python held before it."""
@@ -163,21 +152,12 @@ class Ways:
                 if len({id(root_of(a)) for a in kept}) < len(kept):
                     raise RefusedLoopError("two variables hold one array")
             if self.nested:
-                self._check_bound(run)
+                check_bound(self.variables, run)
         changed = [v for v in self.variables if v.changed]
         others = [v.start for v in self.variables]
         others += [a for value in cells_of(self.body) for a in arrays_in(value)]
         others += [*self.inner.extra, *self.rows.arrays()]
         check_memory(changed, others)
-
-    def _check_bound(self, run: WayRun) -> None:
-        """Refuse a way that gives no value to a variable that may have one of a trip around."""
-        flags = zip(self.variables, run.inputs, strict=False)
-        left = [h for v, h in flags if v.name.startswith(LEFT)]
-        over = any(isinstance(h, TracedArray) and (h.node, True) in run.asked for h in left)
-        for v, value in zip(self.variables, run.values, strict=False):
-            if value is UNBOUND and not (over or v.result or v.ended):
-                raise RefusedLoopError(f"{v.name} may have no value in the loop around")
 
     @staticmethod
     def _is_own(array: TracedArray, run: WayRun) -> bool:
