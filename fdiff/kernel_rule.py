@@ -1,4 +1,4 @@
-"""How kernels compute an op: kinds of operations of a kernel graph, and the rule on a record.
+"""Kernel rules: kinds of operations of a kernel graph, and the rule on the record of an op.
 
 A pass over a kernel graph knows an operation by its `Kind`, never by the name of an op. The kinds
 are few: what passes treat alike is one kind. Elementwise ops, of which there are hundreds, are of

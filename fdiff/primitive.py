@@ -1,4 +1,4 @@
-"""What an operation is: one frozen record, and the registry of all of them.
+"""The record of an operation, which is frozen, and the registry of all operations.
 
 Everything fdiff knows of an op stands on its record: `Rules` (type, reference value, derivatives,
 batching), `Structure` (which entries depend on which), `Lowering` (kernel rule, rewriting) and the

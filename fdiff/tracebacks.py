@@ -1,4 +1,4 @@
-"""What a user sees of an error: the user's frames, one of fdiff's, and a note if others raised it.
+"""Tracebacks for users: the user's frames, one of fdiff, and a note if others raised the error.
 
 fdiff's own errors name the public call, the user's line and the way out. Those that NumPy, Python
 or a library raise while fdiff runs `f` do not: they keep their words, and get a note (PEP 678).

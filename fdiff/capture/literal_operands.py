@@ -1,4 +1,4 @@
-"""Whether a number in an operation is a literal of the user's code, decided from the bytecode.
+"""Literals of the user's code among the numbers in an operation, recognised by the bytecode.
 
 ``if x == 0`` compares with a literal, ``if x == self.last`` with a number that may change. Where
 the bytecode does not tell, the answer is "no".

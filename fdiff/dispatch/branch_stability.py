@@ -1,4 +1,4 @@
-"""Whether calls of one signature keep taking branches that were traced before.
+"""Branch stability: do calls of one signature keep taking branches that were traced before?
 
 A function that branches on values is traced once for each combination of branches (a *path*), and
 guards tell which trace holds. A trace that is kept costs about ten times as much as an eager call,

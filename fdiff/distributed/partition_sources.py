@@ -1,4 +1,4 @@
-"""What partitions are made of: dask collections, or lists of tuples, loaders and futures."""
+"""Sources of partitions: dask collections, or lists of tuples, loaders and futures."""
 
 from __future__ import annotations
 

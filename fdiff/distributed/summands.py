@@ -1,4 +1,4 @@
-"""What a sum in a trace adds for each partition: a function of the user's, or an operator of it.
+"""The summand of a sum in a trace: a function of the user, or an operator of it.
 
 Terms are the parameters of nodes on the client (`traced_sums.py`), and run on workers.
 """

@@ -1,4 +1,4 @@
-"""What a call will cost and how it will run, before it is run: `explain`, and `draw`."""
+"""The cost and the tier of a call, before it runs: `explain`, and `draw`."""
 
 from .drawing import draw as draw
 from .explain import explain as explain

@@ -1,4 +1,4 @@
-"""What the arrays of a traced function are called in the user's code."""
+"""Names of the arrays of a traced function in the user's code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What value, gradient, Jacobian and Hessian cost in each mode: counts and predictions.
+"""Costs of value, gradient, Jacobian and Hessian in each mode: counts and predictions.
 
 Each operator makes the plan that it would make for a call, derivative tapes included, so that what
 is counted is what would run. No tape is run, and no kernel is compiled.

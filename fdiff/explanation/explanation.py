@@ -1,4 +1,4 @@
-"""What `explain` returns: the facts, and how they are shown."""
+"""The result of `explain`: the facts, and their display."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a tape is drawn: chips with their words, the edges between them, and fused loop nests."""
+"""The drawn parts of a tape: chips with their words, edges between them, and fused loop nests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel will cost before it is compiled: time to compile and to run, memory, caches.
+"""Predicted costs of a kernel before compilation: compile time, run time, memory, caches.
 
 Texts are generated where they are in no cache; nothing is compiled, loaded or run.
 """

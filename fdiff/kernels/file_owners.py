@@ -1,4 +1,4 @@
-"""Who can have written a file: this user and administrators alone, or others, too."""
+"""Possible writers of a file: this user and administrators alone, or others, too."""
 
 from __future__ import annotations
 

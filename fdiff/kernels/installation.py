@@ -1,4 +1,4 @@
-"""What of an installation works: the compilers, tried on a function, and the optional extras."""
+"""The working parts of an installation: compilers, tried on a function, and optional extras."""
 
 from __future__ import annotations
 

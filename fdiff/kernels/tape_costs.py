@@ -1,4 +1,4 @@
-"""What running a tape costs by counting: operations, bytes, and the memory that NumPy holds.
+"""Counted costs of running a tape: operations, bytes, and the memory that NumPy holds.
 
 Operations are counted in additions, as passes count them (`ir/operation_costs.py`): a product
 counts 2, a division 4, an elementary function 20. Matrix factorisations count as in G. H. Golub and

@@ -1,4 +1,4 @@
-"""What threads share of a kernel, by the estimated work of its items; and in how many parts.
+"""The work from which threads share items of a kernel, and the number of parts.
 
 `passes/parallel/cost_model.py` estimates the work. This module stands beside the cache of sources,
 which loads no pass.

@@ -1,4 +1,4 @@
-"""What a private copy of a user's function finds in place of an object: the registered replacement, if there is one."""
+"""Replacements of objects in private copies of a user's function, as they are registered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ops do with terms: the rules of ops that act entry by entry, and of those that move entries.
+"""Rules of ops for terms: ops that act entry by entry, and ops that move entries.
 
 A rule gives the terms of a node, given the terms of the operands that move (`ops/terms.py`). Maps and coefficients
 are treated alike: slices and transposes of maps are views. What is not of the form of terms becomes a cut.

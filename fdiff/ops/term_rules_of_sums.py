@@ -1,4 +1,4 @@
-"""What ops that add entries do with terms: sums, products, cumulative sums, products with sparse matrices.
+"""Rules for terms of ops that add entries: sums, products, cumulative sums, sparse products.
 
 Along an axis that is summed, entries are really added where all of them stand for one column; where each stands
 for a column of its own, the axis becomes one of several columns of a row, and nothing is computed.

@@ -1,4 +1,4 @@
-"""What a solver has reached, shown as fdiff shows all long work, or as a bar of tqdm."""
+"""The progress of a solver, shown like all long work of fdiff, or as a bar of tqdm."""
 
 from __future__ import annotations
 

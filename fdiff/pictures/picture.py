@@ -1,4 +1,4 @@
-"""What is drawn, shown by Jupyter and saved to files."""
+"""Pictures, shown by Jupyter and saved to files."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What belongs to the process: threads, forks, garbage collection, float flags, progress."""
+"""Services of the process: threads, forks, garbage collection, float flags, progress."""

@@ -1,4 +1,4 @@
-"""Whether calls look for NaN and infinity.
+"""The setting by which calls look for NaN and infinity.
 
 The mode belongs to the process, as torch's does: a call in any thread is watched while a context is
 open in one of them.

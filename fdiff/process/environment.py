@@ -1,4 +1,4 @@
-"""What a process finds: switches in the environment, its cores, whether it is a worker."""
+"""The environment of a process: its switches and cores, and whether it is a worker."""
 
 from __future__ import annotations
 

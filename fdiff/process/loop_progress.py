@@ -1,4 +1,4 @@
-"""How far the loops of the user's code are: read from its line and the variables there.
+"""The progress of loops in the user's code, read from its line and the variables there.
 
 A ``for`` statement over a `range`, or `enumerate` of something with a length, tells by its variable
 how many trips are done and how many there are. Nothing of the user's is called: names are looked

@@ -1,4 +1,4 @@
-"""Where progress is shown: a line of a terminal, a bar in Jupyter, or a line for each stage.
+"""Displays of progress: a line of a terminal, a bar in Jupyter, or a line for each stage.
 
 ``FDIFF_PROGRESS=0`` shows nothing. ``FDIFF_PROGRESS=1`` shows it also where standard error is no
 terminal, as lines that are not rewritten.

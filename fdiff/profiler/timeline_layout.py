@@ -1,4 +1,4 @@
-"""Where each event of a timeline is drawn: a row for each depth, below the name of its thread."""
+"""The layout of a timeline: a row for each depth, below the name of its thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a node of a derivative comes from: the user's line, and the rule that entered the node.
+"""The origin of a node of a derivative: the user's line, and the rule that entered the node.
 
 Nothing of this is kept while `wanted` is false. A search for a NaN derives its tapes anew with it.
 """

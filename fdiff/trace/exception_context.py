@@ -1,4 +1,4 @@
-"""Whether the code of the user that is being run would catch an exception."""
+"""The exceptions that the running code of the user would catch."""
 
 from __future__ import annotations
 

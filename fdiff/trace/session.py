@@ -1,4 +1,4 @@
-"""What a trace asks of the session that watches the functions it runs.
+"""The protocol of the session that watches the functions which a trace runs.
 
 `fdiff.dispatch.capture_session` implements it, for the outermost trace of a thread: functions run
 as private copies there, and what they read from outside and memoise between calls is recorded.

@@ -1,4 +1,4 @@
-"""Which nodes of a tape depend on which others.
+"""Activity analysis: dependence among the nodes of a tape.
 
 With a derivative, this is the forward half of activity analysis (L. Hascoet and V. Pascual, The
 Tapenade automatic differentiation tool, ACM TOMS 39(3), 2013).

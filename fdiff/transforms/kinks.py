@@ -1,4 +1,4 @@
-"""Where derivatives are asked for that do not exist: a tape that finds such points of another.
+"""Kinks: a tape that finds the points at which a derivative of another tape does not exist.
 
 Derivatives at kinks: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
 chapter 14.

@@ -1,4 +1,4 @@
-"""How the outputs of a tape depend on its inputs: not at all, linearly, quadratically, otherwise.
+"""The dependence of outputs on inputs: none, linear, quadratic, or any other.
 
 An output is linear in an input where its derivative with respect to that input does not depend on
 the input any more, and quadratic where the second derivative does not: both are asked of the tape

@@ -1,4 +1,4 @@
-"""What is done to a tape, in order, for every operator.
+"""The pipelines of transforms: the steps on a tape, in order, for every operator.
 
 A pipeline is a tuple of steps, and `derive` applies them in turn to the tape of a function. Every
 step takes a tape and the operator's request and gives a tape. Operators begin with the tape that

@@ -1,4 +1,4 @@
-"""How gradients are added to leaves, by the rules of `gradient_layouts.py`."""
+"""Accumulation of gradients in leaves, by the rules of `gradient_layouts.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How cotangents are pulled back through one call: its tape, differentiated and cut.
+"""Pullbacks of single calls: the tape of the call, differentiated and cut.
 
 The reverse sweep of a call's tape reads operands and outputs of the call. The sweep's own tape
 shows which of them it reads, so only those are saved: `exp` saves its result, `multiply` both

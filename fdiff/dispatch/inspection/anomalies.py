@@ -1,4 +1,4 @@
-"""Where a NaN or an infinity in the outputs of a tape was made: a walk back through its values.
+"""The origin of a NaN or an infinity in the outputs of a tape: a walk back through its values.
 
 The walk begins at the entries of outputs that are not finite, and goes to those entries of operands
 that they were computed from and that are not finite either. Where there are none, the operation

@@ -1,4 +1,4 @@
-"""What NumPy warns of at the nodes of a tape, in loops and branches too.
+"""NumPy's warnings at the nodes of a tape, including those in loops and branches.
 
 Where a loop of many trips sets the processor's flags, the first trip that does so is run by NumPy.
 Lanes that a kernel masks may set flags, too: then the search goes on behind that trip.

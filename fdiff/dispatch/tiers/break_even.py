@@ -1,4 +1,4 @@
-"""When a kernel pays off: the break-even point of the ski-rental rule, for one tape.
+"""The break-even point of a kernel, by the ski-rental rule, for one tape.
 
 `tiered_execution` states the rule (docs/decisions/tiered-execution.md). A kernel whose compilation
 is predicted to take more than two seconds is never compiled without a request, because a process

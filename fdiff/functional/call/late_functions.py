@@ -1,4 +1,4 @@
-"""What is imported when needed: eager results, sums over partitions, functions of fdiff's."""
+"""Late imports: eager results, sums over partitions, functions of fdiff."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check is asked for, and how it says that it failed."""
+"""Settings of a check, and the report of its failure."""
 
 from __future__ import annotations
 

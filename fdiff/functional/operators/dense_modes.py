@@ -1,4 +1,4 @@
-"""Whether a dense derivative is computed forward or in reverse, and the blocks that come of it."""
+"""The mode of a dense derivative, forward or reverse, and the blocks that follow from it."""
 
 from __future__ import annotations
 

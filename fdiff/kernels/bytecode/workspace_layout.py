@@ -1,4 +1,4 @@
-"""Where entries of values lie, in slots of eight bytes: docs/decisions/bytecode-interpreter.md."""
+"""Places of entries in slots of eight bytes: docs/decisions/bytecode-interpreter.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the lines of a loop nest stand, and the addresses of the entries that they access.
+"""The places of the lines of a loop nest, and the addresses of the entries that they access.
 
 Each statement stands in the outermost loop where all its operands are known, and so does the part
 of an address that inner loops do not change (loop-invariant code motion; S. S. Muchnick, Advanced

@@ -1,4 +1,4 @@
-"""What the names in a kernel's text refer to, and how its routines and memory are spelt there."""
+"""The symbol table of a kernel's text: meanings of names, spellings of routines and memory."""
 
 from __future__ import annotations
 

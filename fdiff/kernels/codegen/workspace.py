@@ -1,4 +1,4 @@
-"""Which buffer of the workspace each temporary has; those that live at other times share one.
+"""The buffer of each temporary in the workspace; temporaries that live at other times share one.
 
 This is register allocation by linear scan (Poletto and Sarkar, ACM TOPLAS 21(5), 1999) with buffers
 of one size and dtype as registers, and no spilling. The workspace itself is kept between calls:

@@ -1,4 +1,4 @@
-"""What of the sizes is part of a kernel's structure: few components, and many short rows.
+"""The sizes that are part of a kernel's structure: few components, and many short rows.
 
 Rows of two or three numbers would be inner loops of two or three iterations. Where such a size is
 known, the components are scalars (`normalise/scalarise.py`), and the loop runs over the rows. Where

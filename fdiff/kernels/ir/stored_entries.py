@@ -1,4 +1,4 @@
-"""Which entries stores write, as far as a tape tells: stores of different entries share a loop.
+"""The entries that stores write, if a tape tells them: disjoint stores share a loop.
 
 Stores follow one another, each into the result of the one before. Slices are compared as they are;
 where constant index arrays are among them, the last store into each entry is noted.

@@ -1,4 +1,4 @@
-"""How many rows a tile has, as text and as a number; how many entries arrays have."""
+"""The number of rows of a tile, as text and as a number; the number of entries of arrays."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is done to a kernel between its graph and its text; `pipeline` lists the passes."""
+"""The passes from the graph of a kernel to its text; `pipeline` lists them."""

@@ -1,1 +1,1 @@
-"""What the text of a kernel may call: ``rt.name``."""
+"""The functions that the text of a kernel may call: ``rt.name``."""

@@ -1,4 +1,4 @@
-"""What the rules of matrix functions share: notation, and the family of ops on stacks of matrices.
+"""The base of the rules of matrix functions: notation, and the family of ops on stacks of matrices.
 
 NumPy's linear algebra works on the last two axes; the axes before are a stack, and a batch is one more of them.
 """

@@ -1,4 +1,4 @@
-"""How a solver's run ended, and the batching rule of all solvers."""
+"""The exit status of a solver's run, and the batching rule of all solvers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What loops on the tape iterate to solve equations: a function of the user, and an unknown."""
+"""Unknowns of loops on the tape that solve equations, with the function of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How calls of SciPy's solvers reach their handlers: with all arguments by name."""
+"""Calls of SciPy's solvers reach their handlers with all arguments by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What solvers return under trace: SciPy's kind of result object, with traced fields."""
+"""Results of solvers under trace: SciPy's kind of result object, with traced fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the functions that a user gives to a solver become tapes, with all branches that the solver meets."""
+"""Functions that a user gives to a solver, as tapes with all branches that the solver meets."""
 
 from __future__ import annotations
 

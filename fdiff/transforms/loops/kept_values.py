@@ -1,4 +1,4 @@
-"""Which values of a trip a reverse loop finds in memory, and which it computes again.
+"""The values of a trip that a reverse loop reads from memory; it computes the others again.
 
 Of a sweep over the body, the part that computes values stands before the part that pulls cotangents
 back. The values to keep are a minimum cut between the carries and what the second part reads: the

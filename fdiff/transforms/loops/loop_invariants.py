@@ -1,4 +1,4 @@
-"""What all trips of a loop compute alike is computed once, before the loop.
+"""Loop invariants: computations that are equal in all trips run once, before the loop.
 
 A value that depends on invariants alone is taken out where that saves a trip work and makes it read
 no more: results of systems, large products and loops; sums and elementary functions that are no

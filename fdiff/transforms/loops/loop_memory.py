@@ -1,4 +1,4 @@
-"""What a loop keeps for its reverse loop: of each trip the values that the pullback reads.
+"""The memory of a loop for its reverse loop: the values of each trip that the pullback reads.
 
 Before a sweep, loops that move are *opened*: they give what is kept as further outs, and hold how
 they are pulled back (`closed_loops` takes that out again). A loop that is met unopened is run once

@@ -1,1 +1,1 @@
-"""What is done to every traced tape once, before any operator asks for a derivative."""
+"""Preparation of every traced tape, once, before any operator asks for a derivative."""

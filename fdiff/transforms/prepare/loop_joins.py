@@ -1,4 +1,4 @@
-"""Where the results of an unrolled loop come together: a concatenation, stores, or a sum.
+"""Joins of the results of an unrolled loop: a concatenation, stores, or a sum.
 
 ``s = np.empty((m, n)); s[:, k] = f(x, a[k])`` for all k is a chain of stores that fill an array,
 ``total += f(x, a[k])`` a chain of sums. Each is one join, which has a part for each iteration.

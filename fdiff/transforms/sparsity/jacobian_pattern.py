@@ -1,4 +1,4 @@
-"""Which entries of an output can depend on which entries of an input, in any way.
+"""Patterns of Jacobians: entries of an output that can depend on entries of an input in any way.
 
 With a derivative is another question, which terms answer (`terms/entry_places.py`).
 

@@ -1,4 +1,4 @@
-"""Which entries of outputs depend on which entries of an input, with a derivative: from terms.
+"""Entries of outputs that depend on entries of an input with a derivative, from terms.
 
 Sweeps multiply the zeros of their seeds by whatever stands in their way, so that an entry that does
 not exist is no number where that is infinite. `zero_masks` tells which entries these are. Our own

@@ -1,4 +1,4 @@
-"""Whether an op is linear in what moves, by its forward rule: docs/decisions/terms-and-cuts.md."""
+"""Linearity of ops in operands that move, by forward rules: docs/decisions/terms-and-cuts.md."""
 
 from __future__ import annotations
 

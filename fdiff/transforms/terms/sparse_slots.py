@@ -1,4 +1,4 @@
-"""Where entries of a sparse matrix are stored, and the values put there.
+"""Slots of the entries of a sparse matrix, and the values stored there.
 
 Compressed rows: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section
 3.4.

@@ -1,4 +1,4 @@
-"""What a device does for programs: memory, copies, and launches that are prepared once.
+"""The protocol of a device for programs: memory, copies, and launches that are prepared once.
 
 There are two: a GPU (`gpu`) and Numba's simulator (`simulator`). `device` gives the one at hand.
 """

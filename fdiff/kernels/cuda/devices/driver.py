@@ -1,4 +1,4 @@
-"""What the CUDA driver of this machine says of itself, asked without any package.
+"""Facts about the CUDA driver of this machine, read without any package.
 
 The driver is a shared library that comes with the system's display driver, never with Python.
 """

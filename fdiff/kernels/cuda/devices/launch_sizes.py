@@ -1,4 +1,4 @@
-"""How large grids are, and the sizes that decide which threads share a nest.
+"""Sizes of grids, and the sizes that decide which threads share a nest.
 
 `nest_kernels` and `code_generation` (tile loops) decide by them. They were measured on an H100:
 docs/decisions/cuda-on-an-h100.md.

@@ -1,4 +1,4 @@
-"""Which loops of a nest threads may share, and in which order loops then stand.
+"""The mapping of a nest to threads: loops that threads may share, and the order of loops.
 
 The loops of a nest are *parallel* (each iteration writes entries of its own), *reduced* (iterations
 combine values by an operator that may be reordered) or *ordered* (scans, and what overwrites

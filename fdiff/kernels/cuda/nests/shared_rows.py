@@ -1,4 +1,4 @@
-"""What a tile loop keeps in shared memory: rows that it reads, and temporaries of its own.
+"""Shared memory of a tile loop: rows that it reads, and temporaries of its own.
 
 Nests of a tile loop read a matrix with one thread for each row: what neighbours read at the same
 time then has the stride of a row. So the threads of a block copy all rows of a tile to shared

@@ -1,4 +1,4 @@
-"""What the functions that Numba compiles for calls are made of: memory, addresses, calls.
+"""Building blocks of the functions that Numba compiles for calls: memory, addresses, calls.
 
 Importing this imports Numba. Addresses are integers. `HeldObject` lets code hold a Python object.
 """

@@ -1,4 +1,4 @@
-"""How an exception of a Python function is raised by the code compiled by Numba that called it.
+"""Exceptions of Python functions, raised by the code compiled by Numba that called them.
 
 A ``try`` that Numba compiles catches what compiled code raises: a class, which is instantiated when
 the exception leaves compiled code. It crashes where Python's own error indicator is set instead. So

@@ -1,4 +1,4 @@
-"""Which effects must come before which others, while stores in place add to that.
+"""The partial order of effects, while stores in place add constraints.
 
 A topological order is kept up to date as edges are added (D. J. Pearce and P. H. J. Kelly, A
 dynamic topological sort algorithm for directed acyclic graphs, ACM JEA 11, 2006): a path from one

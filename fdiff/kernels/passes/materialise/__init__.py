@@ -1,1 +1,1 @@
-"""Which nodes of a kernel graph have memory, and which are computed where they are used."""
+"""The nodes of a kernel graph that have memory; all others are computed where they are used."""

@@ -1,4 +1,4 @@
-"""What passes over kernel graphs share: a new graph, and where each old operation went in it.
+"""The base of passes over kernel graphs: a new graph, and the new place of each old operation.
 
 `store_reloading.py`, which adds slices alone, and reorders, needs only `renumbered`.
 """

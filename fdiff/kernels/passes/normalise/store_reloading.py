@@ -1,4 +1,4 @@
-"""What was stored into an array is read back from it, and not computed again.
+"""Values that were stored into an array are read back from it, and not computed again.
 
 While a tape is recorded, loads are forwarded from stores (`trace/load_forwarding.py`): a read of
 what was stored becomes the stored value, and a read of other entries a read of the array before the

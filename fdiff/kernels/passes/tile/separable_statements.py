@@ -1,4 +1,4 @@
-"""Where the body of a loop nest may be cut: which of its statements have to stay in one loop.
+"""Places to cut the body of a loop nest: statements that have to stay in one loop.
 
 Loop distribution puts the statements of a nest into several loops, one after another. It is legal
 where no dependence leads from a later loop back to an earlier one; K. Kennedy and K. S. McKinley,
