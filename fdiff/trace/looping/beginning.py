@@ -1,4 +1,4 @@
-"""The log of calls of a trace begins, where the user's code is in a loop."""
+"""The beginning of a log of calls, in a loop of the user: docs/decisions/plain-loops-are-scouted.md."""
 
 from __future__ import annotations
 

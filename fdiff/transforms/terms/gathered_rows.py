@@ -3,7 +3,7 @@
 ``V[corr]``, for more indices than `V` has rows, gathers the Jacobian of `V`. Where other columns,
 of constants, stand between the gathered ones, the Jacobian of `V` gets zeros there, and a choice
 puts the others into what is gathered: one loop writes the result, where columns side by side would
-be copied run by run.
+be copied run by run (docs/decisions/terms-and-cuts.md).
 """
 
 from __future__ import annotations
