@@ -1,4 +1,4 @@
-"""The beginning of a log of calls, in a loop of the user: docs/decisions/plain-loops-are-scouted.md."""
+"""The beginning of a log of calls, in a loop: docs/decisions/plain-loops-are-scouted.md."""
 
 from __future__ import annotations
 

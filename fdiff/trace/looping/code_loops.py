@@ -1,4 +1,4 @@
-"""Loops of the user's code by its instructions, under way or nodes: docs/decisions/plain-loops.md."""
+"""Loops of the user's code, by its instructions: docs/decisions/plain-loops.md."""
 
 from __future__ import annotations
 
