@@ -191,7 +191,9 @@ def _run(
     own = [_again(log.trace, x) for x in inputs]
     log.flags += [(own[k], flag) for k, flag in flags.items() if own[k] is not UNBOUND]
     pairs = zip(own, variables, strict=True)
-    log.numbers += [(h, v.python) for h, v in pairs if v.counts and v.python is not None]
+    log.numbers += [
+        (h, v.python) for h, v in pairs if v.python is not None and isinstance(h, TracedArray)
+    ]
     return own, [resolve(value_of(cell)) for cell in body(entries(), *own)[1:]]
 
 
