@@ -26,7 +26,7 @@ CALLS = 30
 FORMS = (
     "newton", "newton_by_break", "bisection", "adaptive_steps", "number_of_the_trip",
     "over_an_array", "over_an_enumeration", "over_zipped_rows", "clock", "implicit_steps",
-    "table_in_place", "never_raises",
+    "table_in_place", "never_raises", "swaps_numbers", "swaps_arrays", "double_buffer",
 )  # fmt: skip
 CONTAINERS = (
     "state", "rebuilt", "record", "table", "integrated", "history", "trajectory", "recurrence",
@@ -41,7 +41,10 @@ FUNCTIONS = (
 )  # fmt: skip
 INTS = ("doubles_and_halves", "collatz", "longest_run", "random_numbers", "by_another")
 PRECISION = ("threshold", "counters", "floats", "arrays")  # float32
-STATEMENTS = ("eight", "weights")
+STATEMENTS = (
+    "eight", "weights", "leaves_a_number_alone", "leaves_an_array_alone", "chooses_numbers",
+    "calls_many", "swaps_arrays", "sorts",
+)  # fmt: skip
 RETURNS = (
     "newton_returns", "fixed_point_returns", "vector_returns", "returns_in_loops_in_loops",
     "arms_return", "statements_then_a_loop", "many_statements", "raises_in_loops_in_loops",

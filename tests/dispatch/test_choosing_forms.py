@@ -154,10 +154,39 @@ def never_raises(x):
     return s
 
 
+def swaps_numbers(x):
+    s, t = x[0], 0.0
+    for k in range(N):
+        if s > t:
+            s, t = t, s
+        s = np.sin(s + W[k]) + 0.1 * t * x[2]
+    return s + 2.0 * t
+
+
+def swaps_arrays(x):
+    u, v = x * 1.0, np.ones(3) * x[0]
+    for k in range(N):
+        w = np.sin(u + W[k]) + 0.1 * v * x[2]
+        if w[0] > 0.3 * W[k] * x[1]:
+            u, v = v, w
+        else:
+            u = w * 0.9
+    return np.sum(u) + 2.0 * v[0]
+
+
+def double_buffer(x):
+    old, new = x * 1.0, np.zeros(3)
+    for k in range(N):
+        new = old * 0.9 + 0.1 * W[k] * x[1]
+        if np.sum(new) > 0.5 * x[2]:
+            old, new = new, old
+    return np.sum(old) + np.sum(new)
+
+
 PROGRAMS = (
     newton, newton_with_a_limit, newton_by_break, bisection, adaptive_steps, number_of_the_trip,
     over_an_array, over_an_enumeration, over_zipped_rows, clock, implicit_steps, table_in_place,
-    never_raises,
+    never_raises, swaps_numbers, swaps_arrays, double_buffer,
 )  # fmt: skip
 
 

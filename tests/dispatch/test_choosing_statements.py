@@ -93,7 +93,27 @@ def calls_many(x):
     return parts + halved(x[1] * 0.3) + y * x[1]
 
 
-UNEVEN = (leaves_a_number_alone, leaves_an_array_alone, chooses_numbers, calls_many)
+def swaps_arrays(x):
+    a, b = x * 1.0, x * 2.0
+    if x[0] > 0.5:
+        a, b = b, a
+    return np.sum(a * x) + b[0] * x[1]
+
+
+def sorts(x):
+    a, b, c = x
+    if a > b:
+        a, b = b, a
+    if b > c:
+        b, c = c, b
+    if a > b:
+        a, b = b, a
+    return a + 2.0 * b + 3.0 * c * a
+
+
+UNEVEN = (
+    leaves_a_number_alone, leaves_an_array_alone, chooses_numbers, calls_many, swaps_arrays, sorts,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("f", [eight, weights, *UNEVEN])
