@@ -44,6 +44,7 @@ from .variable_names import (
     unbound_reads,
     without_functions,
 )
+from .varying_ranges import with_waiting_loops
 
 _LOOKS = frozenset(("locals", "vars", "eval", "exec", "dir", "super", "globals", "__class__"))
 
@@ -247,10 +248,22 @@ class _Rewriting:
         return share(new, number, shared_names(self.tree, statement) & {*carried})
 
     def _loop(self, loop: ast.For | ast.While, *, inner: bool) -> list[ast.stmt]:
-        branches = _branches(loop)
+        branches, plain = _branches(loop), copied(loop)
         if loop.orelse or not (branches or inner):
             raise EffectError("no such loop")
         check([*loop.body, _head(loop)], self.scope)
+        try:
+            if not inner:
+                moving = {*assigned([loop])}
+                loop.body = with_waiting_loops(loop.body, moving, self.scope.value)
+            return self._as_node(loop, plain, inner=inner, branches=branches)
+        except EffectError:
+            loop.body = copied(plain).body
+            raise
+
+    def _as_node(
+        self, loop: ast.For | ast.While, plain: ast.For | ast.While, *, inner: bool, branches: bool
+    ) -> list[ast.stmt]:
         number = len(self.loops)
         names = self._names(loop, number)._replace(branches=branches)
         self.loops[f"{OWN}{number}"] = names
@@ -258,7 +271,6 @@ class _Rewriting:
         if isinstance(loop, ast.For):
             over = iteration(loop.iter, self.scope.value, number)
         shared = shared_names(self.tree, loop)
-        plain = copied(loop)
         body = self.block(loop.body, inner=True)
         new = frame(plain, over, body, names, number, self.result, inner=inner)
         return share(new, number, shared & {*names.carried, *assigned([loop])})

@@ -30,7 +30,7 @@ from .variables import (
 )
 from .ways import UNBRANCHED, Ways
 
-FEWEST = 40  # trips of a loop that is worth a node
+FEWEST = 12  # trips of a loop that is worth a node
 FEW = 4  # of a loop with loops in it
 INNER = 12  # of a loop in the body of a node
 VISITS = 8  # times that a loop in another one becomes a node

@@ -27,6 +27,7 @@ _COMPARING = _EQUAL | {
 _OF_TRUTH = _COMPARING | {PRIMITIVES[name] for name in ("logical_and", "logical_or")}
 OF_PYTHON = {_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _ABSOLUTE, _CONVERT, *DIVIDING, *_COMPARING}
 _LIMIT = 1 << 53  # up to which floats are integers, too
+_FARTHEST = 700.0  # logarithm of a float that does not overflow
 
 
 def check_numbers(tape: Tape, largest: Mapping[int, int], outs: Iterable[int]) -> set[int]:
@@ -90,6 +91,8 @@ def _check_types(node: Node) -> None:
 def _size(tape: Tape | Builder, node: Node, sizes: Mapping[int, int]) -> int:
     """The largest size of the numbers of Python's that a node may be; 0 of floats."""
     primitive, args, _, types = node
+    if _is_exponential(tape, node, sizes):
+        return 0
     if primitive in DIVIDING:
         divisor = tape.nodes[args[1]].value
         whole = types[0].floating and divisor is not None and np.all(divisor == np.floor(divisor))
@@ -116,6 +119,19 @@ def _size(tape: Tape | Builder, node: Node, sizes: Mapping[int, int]) -> int:
     if size >= _LIMIT:
         raise _refused(primitive)
     return size
+
+
+def _is_exponential(tape: Tape | Builder, node: Node, sizes: Mapping[int, int]) -> bool:
+    """Whether a node is a power of a positive float that cannot overflow, as Python's would."""
+    if node.primitive is not _POWER or not node.type.floating:
+        return False
+    (base, exponent), nodes = node.args, tape.nodes
+    if nodes[exponent].primitive is _CONVERT:
+        (exponent,) = nodes[exponent].args
+    value, most = nodes[base].value, sizes.get(exponent)
+    if value is None or not most or not np.all((value > 0) & np.isfinite(value)):
+        return False
+    return bool(np.all(np.abs(np.log(value)) * most < _FARTHEST))
 
 
 def _size_of(value: object) -> int:

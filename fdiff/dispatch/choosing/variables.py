@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import NoneType
+from types import ModuleType, NoneType
 from typing import Any, Protocol, TypeGuard, cast
 
 import fdiff.intact_numpy as np
@@ -242,7 +242,7 @@ def check_cells(body: Callable[..., object]) -> None:
             except EffectError as effect:
                 name = getattr(value, "__name__", "a function")
                 raise RefusedLoopError(f"more may follow from {name}: {effect}") from None
-        elif not is_plain(value):
+        elif not (isinstance(value, ModuleType) or is_plain(value)):  # its functions are looked at
             raise RefusedLoopError("it reads an object")
 
 
