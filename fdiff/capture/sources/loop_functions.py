@@ -33,6 +33,15 @@ from .object_attributes import object_attributes
 from .returns import ResultVariables, ends, first_returning, result_of, returns
 from .shared_variables import share, shared_names
 from .source_effects import EffectError, check
+from .statement_kinds import (
+    counter_of,
+    ends_trip,
+    first_uneven,
+    head_of,
+    is_decision,
+    leaves_by,
+    may_branch,
+)
 from .variable_names import (
     assigned,
     free_names,
@@ -117,7 +126,7 @@ class _Rewriting:
         loop, unless a function that is `returning` is asked for.
         """
         first = first_returning(statements)
-        uneven = None if returning else _first_uneven(statements)
+        uneven = None if returning else first_uneven(statements)
         begins = [k for k in (uneven, first) if k is not None and (first is None or k <= first)]
         for begin in begins:
             before, tail = statements[:begin], statements[begin:]
@@ -188,7 +197,7 @@ class _Rewriting:
                     statement.body = self.block(statement.body, inner=inner)
                     new.append(statement)
                 continue
-            if (outermost or (inner and not _ends(statement))) and _is_decision(statement):
+            if (outermost or (inner and not ends_trip(statement))) and is_decision(statement):
                 try:
                     new += self._decision(statement, inner=inner, joint=not outermost)
                 except EffectError:
@@ -226,7 +235,7 @@ class _Rewriting:
         check([statement], self.scope)
         if any(returns([statement])):
             raise EffectError("return")
-        number, raises = len(self.loops), _leaves([statement], ast.Raise)
+        number, raises = len(self.loops), leaves_by([statement], ast.Raise)
         if grown_lists([statement]):
             raise EffectError("it appends to a list")
         objects = object_attributes([statement], self.scope)
@@ -248,10 +257,10 @@ class _Rewriting:
         return share(new, number, shared_names(self.tree, statement) & {*carried})
 
     def _loop(self, loop: ast.For | ast.While, *, inner: bool) -> list[ast.stmt]:
-        branches, plain = _branches(loop), copied(loop)
+        branches, plain = may_branch(loop), copied(loop)
         if loop.orelse or not (branches or inner):
             raise EffectError("no such loop")
-        check([*loop.body, _head(loop)], self.scope)
+        check([*loop.body, head_of(loop)], self.scope)
         try:
             if not inner:
                 moving = {*assigned([loop])}
@@ -286,11 +295,11 @@ class _Rewriting:
         """The variables of a loop; EffectError where they cannot be handed over."""
         body, waits = loop.body, isinstance(loop, ast.While)
         targets = set[str]() if isinstance(loop, ast.While) else {*assigned([loop.target])}
-        grown = grown_lists([*body, _head(loop)])
+        grown = grown_lists([*body, head_of(loop)])
         own = all(self.scope.value(n) is MISSING for n in grown)
         if None in grown.values() or not own or {*grown} & shared_names(self.tree, loop):
             raise EffectError("it appends to a list, and does something else with that")
-        objects = object_attributes([*body, _head(loop)], self.scope)
+        objects = object_attributes([*body, head_of(loop)], self.scope)
         changed, arrays = {*assigned(body)}, self._stored(body) | {*grown}
         if (changed | targets | {*grown}) & objects.names:
             raise EffectError("an attribute of what the loop assigns")
@@ -301,11 +310,11 @@ class _Rewriting:
         if ended and self.tries:
             raise EffectError("return in a try")
         raises = _raises(body)
-        leaves = waits or raises or ended or _leaves(body, ast.Break)
+        leaves = waits or raises or ended or leaves_by(body, ast.Break)
         if leaves and targets:
             behind = {t for t in targets if is_read(self.tree, loop, t)}
-            counter = _counter(loop) if behind else ""
-            if behind - {counter} or not targets.isdisjoint(loaded(_head(loop))):
+            counter = counter_of(loop) if behind else ""
+            if behind - {counter} or not targets.isdisjoint(loaded(head_of(loop))):
                 raise EffectError("the number of the trip that it is left in is read behind it")
         if leaves and grown:
             raise EffectError("it appends to a list, whose length depends on when it is left")
@@ -326,79 +335,3 @@ class _Rewriting:
 def _raises(statements: Sequence[ast.stmt]) -> bool:
     """Whether statements raise errors, apart from functions that they define."""
     return any(isinstance(n, ast.Raise) for s in statements for n in without_functions(s))
-
-
-def _is_decision(statement: ast.stmt) -> bool:
-    """Whether a statement without loops may choose what it assigns."""
-    kinds = ast.IfExp, ast.BoolOp
-    nodes = [*without_functions(statement)]
-    if any(isinstance(node, (ast.For, ast.While, ast.FunctionDef)) for node in nodes):
-        return False
-    assigns = isinstance(statement, (ast.Assign, ast.AugAssign))
-    return isinstance(statement, ast.If) or (assigns and any(isinstance(n, kinds) for n in nodes))
-
-
-def _first_uneven(statements: Sequence[ast.stmt]) -> int | None:
-    """The place behind all loops of the first statement that leaves a variable alone in an arm."""
-    place = None
-    for k, statement in enumerate(statements):
-        if any(isinstance(n, (ast.For, ast.While)) for n in without_functions(statement)):
-            place = None
-        elif place is None and _is_uneven(statement):
-            place = k
-    return place
-
-
-def _is_uneven(statement: ast.stmt) -> bool:
-    """Whether a decision may leave a variable alone, or give it a number of Python's."""
-    if not _is_decision(statement):
-        return False
-    if isinstance(statement, ast.If):
-        arms = statement.body, statement.orelse
-        if len({frozenset(assigned(arm)) for arm in arms}) > 1:
-            return True
-    values = [n.value for n in walk(statement) if isinstance(n, ast.Assign)]
-    choices = [n for n in walk(statement) if isinstance(n, ast.IfExp)]
-    values += [arm for n in choices for arm in (n.body, n.orelse)]
-    return any(isinstance(value, ast.Constant) for value in values)
-
-
-def _ends(statement: ast.stmt) -> bool:
-    """Whether a statement may end the trip or the loop that it stands in."""
-    kinds = ast.Break, ast.Continue, ast.Raise, ast.Return
-    return any(isinstance(node, kinds) for node in walk(statement))
-
-
-def _head(loop: ast.For | ast.While) -> ast.expr:
-    """The iterable of a ``for``, or the condition of a ``while``."""
-    return loop.iter if isinstance(loop, ast.For) else loop.test
-
-
-def _branches(loop: ast.For | ast.While) -> bool:
-    """Whether something in a loop may branch."""
-    kinds = ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.Call
-    return isinstance(loop, ast.While) or any(
-        isinstance(node, kinds) for s in loop.body for node in walk(s)
-    )
-
-
-def _leaves(statements: Sequence[ast.stmt], kind: type[ast.stmt]) -> bool:
-    """Whether statements of a kind leave the loop around."""
-    return any(
-        isinstance(s, kind)
-        or (isinstance(s, ast.If) and (_leaves(s.body, kind) or _leaves(s.orelse, kind)))
-        for s in statements
-    )
-
-
-def _counter(loop: ast.For | ast.While) -> str:
-    """The variable that numbers the trips of a ``for``; an empty text if there is none."""
-    assert isinstance(loop, ast.For), "no ``while`` numbers its trips"
-    target = loop.target
-    function = loop.iter.func if isinstance(loop.iter, ast.Call) else None
-    kind = function.id if isinstance(function, ast.Name) else ""
-    if kind == "enumerate" and isinstance(target, ast.Tuple):
-        target = target.elts[0]
-    elif kind != "range":
-        return ""
-    return target.id if isinstance(target, ast.Name) else ""
