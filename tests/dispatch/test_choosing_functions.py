@@ -210,7 +210,62 @@ def functions_that_call_methods(x):
     return np.sum(v.astype(float) * x)
 
 
+def two_lambdas_of_one_line(x):
+    a, b = (lambda z: 0.5 * z + 0.1), (lambda z: 0.25 * z - 0.2)
+    y = x[0]
+    for k in range(N):
+        y = a(y) + W[k] if y > x[1] else b(y) + abs(W[k])
+    return y
+
+
+def called_twice(x):
+    def walk(y, n):
+        for k in range(n):
+            y = np.sin(y + W[k]) if y > x[1] else 0.9 * y + 0.1 * k * W[k]
+        return y
+
+    return walk(walk(x[0], N) * x[2], N - 20)
+
+
+def reads_both_numbers_of_a_zip(x):
+    def kick():
+        return W[k] * (k + 1) * 0.01 + j * 0.1
+
+    y = x[0]
+    for k, j in zip(range(N), range(5, 5 + N)):  # noqa: B007, B905 - `kick` reads them
+        y = np.sin(y) + kick() if y > x[1] else 0.5 * y + kick()
+    return y + kick()
+
+
+def reads_what_inner_loops_assign(x):
+    r, m = 0.3 * x[1], 1
+
+    def rhs(z):
+        return r * z + 0.01 * m
+
+    y = x[0]
+    for k in range(N):
+        for _ in range(15):
+            y = np.tanh(rhs(y) + 0.3 * W[k])
+            if y > 0.1 * x[2]:
+                r, m = 0.9 * r, 2 * m % 7
+        r = 0.5 * r + 0.2 if y < 0.5 else r
+    return rhs(y)
+
+
+def keywords_alone(x):
+    def step(z, *more, a=0.5, b):
+        return a * z + b + sum(more)
+
+    y = x[0]
+    for k in range(N):
+        y = step(y, b=0.1 * W[k]) if y > x[1] else step(y, 0.01, y, a=-0.1, b=abs(W[k]))
+    return y
+
+
 PROGRAMS = (
+    two_lambdas_of_one_line, called_twice, reads_both_numbers_of_a_zip,
+    reads_what_inner_loops_assign, keywords_alone,
     functions_that_call_methods,
     reads_an_array_that_the_loop_fills, many_trips, slope_inside, lambda_inside,
     lambda_of_each_trip, array_made_inside,
