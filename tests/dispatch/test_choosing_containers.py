@@ -355,6 +355,19 @@ def numbers_of_all_kinds(x):
     return out, ks, ts, cs, s
 
 
+def arrays_of_no_axes(x):
+    s, out, marks = x[0], [], []
+    for k in range(N):
+        if s > x[1]:
+            s = s * 0.5
+        out.append(np.where(s > x[2], s, x[0]))
+        last = np.array(s * 0.3)
+        marks.append(last)
+        s = np.sin(s + W[k])
+    marks[-1][()] = 7.0
+    return out, s, marks, last
+
+
 def numbers_on_one_way(x):
     s, out = x[0], []
     for k in range(N):
@@ -699,7 +712,7 @@ def bound_in_the_loop(x):
 OTHERS = (
     one_arm_appends, appends_until_left, one_array_many_times, appends_what_it_had, stored_behind,
     changed_after_appending, changed_in_the_next_trip, read_by_another_name, numbers_of_python,
-    numbers_of_all_kinds, numbers_on_one_way, flags_and_marks,
+    numbers_of_all_kinds, arrays_of_no_axes, numbers_on_one_way, flags_and_marks,
     counts, appends_its_start, half_a_trip_number, sliced, counted_length, read_from_the_front,
     pops, shared, swapped_lists, perhaps_a_new_list, new_and_changed, grows_in_place, holds_itself,
     one_array_twice, array_with_another_name, one_list_in_two, element_in_a_list,

@@ -122,9 +122,9 @@ def _kind(value: object, log: Answers) -> EntryKind:
         counted = whole and (value.weak or log.type_of(value) is int)
         if value.scalar and not counted and not value.weak:
             return EntryKind(value.type, scalar=True)
-        if counted or value.type == FLOAT:
+        if counted or (value.scalar and value.weak and value.type == FLOAT):
             return EntryKind(value.type, scalar=True, python=True)
-        if value.home is log.trace and value.type.shape:
+        if value.home is log.trace and not (value.scalar or value.weak):
             return EntryKind(value.type)
     elif type(value) is float or type(value) is int:
         return EntryKind(FLOAT if type(value) is float else WHOLE, scalar=True, python=True)
@@ -137,9 +137,10 @@ def _check_number(value: object, run: WayRun, log: Answers, variables: Sequence[
     """Refuse a number that may be one of Python's, which a variable held before."""
     before = [v.start for v, h in zip(variables, run.inputs, strict=True) if h is value]
     python = any(not isinstance(h, TracedArray) or h.weak for h in before)
+    python |= log.flag_of(value) is not None
     around: Answers | None = log
     while around is not None:
-        python |= around.type_of(value) is not None or around.flag_of(value) is not None
+        python |= around.type_of(value) is not None or any(h is value for h, _ in around.flags)
         around = around.outer
     if python:
         raise RefusedLoopError("it appends what may be a number of Python's")

@@ -162,7 +162,7 @@ class TakenApart:
         self.fixed += [v for n, v in fixed.items() if n not in elements]
         here = (*around, id(value))
         parts = [self._form(f"{name}.{key}", part, here) for key, part in elements.items()]
-        return Form(StandIn, (*elements,), (*parts,), fixed)
+        return Form(StandIn, (*elements,), (*parts,), {**fixed})
 
     # ------------------------------------------------------------------------------ a run
 
