@@ -16,7 +16,7 @@ Conversion: TypeAlias = Callable[[LocalArray], TracedArray]
 class UserCalls(Protocol):
     """The protocol of the log of the user's calls; `looping` implements it.
 
-    It is the `listener` of the trace while calls ask it, and has a `look` at the milestone of the
+    It is the listener of the trace while calls ask it, and has a `look` at the milestone of the
     trace. Calls are logged at `depth` 0; calls inside of them are not. While a `frame` compares the
     calls of its `trace`, none is idle. `stored` is told of a handle that is given another node,
     `converted` makes a local array a traced one. `question` answers what Python asks of a handle,

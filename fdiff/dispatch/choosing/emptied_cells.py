@@ -1,4 +1,7 @@
-"""Variables that a loop's body shares with functions around it, while the body is run."""
+"""Variables that a loop's body shares with functions around it, while the body is run.
+
+See docs/decisions/loops-that-choose-branches.md.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Python's ints have any size, and a tape's have 64 bits. So a trip demands that such an int is within
 a limit before the trip and behind it. The limit is the largest one by which the trip computes
 nothing that floats of 64 bits do not tell apart.
+
+See docs/decisions/loops-that-choose-branches.md.
 """
 
 from __future__ import annotations

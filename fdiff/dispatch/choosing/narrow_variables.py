@@ -3,6 +3,8 @@
 In ``t = 0.0`` and then ``t = t + s``, where `s` is of single precision, the first `t` adapts to
 `s`. The body of a loop gets a view of the carry of single precision, which is as weak as a float of
 Python's. Where each operation converts the view to single precision, the two cannot be told apart.
+
+See docs/decisions/loops-that-choose-branches.md.
 """
 
 from __future__ import annotations

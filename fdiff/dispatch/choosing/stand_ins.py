@@ -1,6 +1,8 @@
 """Objects of the user in the body of a loop: stand-ins with the attributes that the source names.
 
 Only objects are taken apart whose attributes Python finds in their ``__dict__``.
+
+See docs/decisions/loops-that-choose-branches.md.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ CHANGES = 64  # of the structure of a dense derivative; structures beyond are no
 class Structures:
     """The structures of one derivative, keyed by the index arrays that they depend on.
 
-    Plans of equal tapes share structures: `data` of a prepared function has the function's own.
+    Plans of equal tapes share structures: ``data`` of a prepared function has its own.
     """
 
     def __init__(self, tape: Tape, asked: Asked) -> None:
