@@ -1,8 +1,8 @@
 """The public operators: derivatives of functions, and transforms of functions.
 
-Each operator (`gradients`, `products`, `jacobians`, `hessians`, `vectorized_map`, `jit_programs`) turns
-a traced function into a plan: the derivative tapes, and the structure of the result. `invocation`
-is the part that all operators share: it finds or makes the trace, and runs the plan.
+Each operator (`gradients`, `products`, `jacobians`, `hessians`, `vectorized_map`, `jit_programs`)
+turns a traced function into a plan: the derivative tapes, and the structure of the result.
+`invocation` is the part that all operators share: it finds or makes the trace, and runs the plan.
 """
 
 from typing import TYPE_CHECKING
