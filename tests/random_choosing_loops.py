@@ -553,7 +553,7 @@ class ReturnsWriter(FormsWriter):
         a = self.pick("a", "b", "c", "v[0]", "np.sum(w)", "y")
         test = self.pick(f"{a} > 0.6", f"{a} < -0.5", self.condition(), self.condition(0))
         value = self.assigned() if self.chance(85) else self.pick("0.3", "a", "np.sum(v)", "c")
-        value = self.pick("None", "n", "v", "x", "a, b", value) if self.odd else value
+        value = self.pick("None", "h", "v", "x", "a, b", value) if self.odd else value
         ends = f"return @{value}@" if self.chance(90) else "raise ValueError('far')"
         lines = [f"{pad}if {test}:", *(self.block(indent + 1, 0) if self.chance(30) else [])]
         return [*lines, f"{pad}    {ends}"]

@@ -11,6 +11,7 @@ from ...errors import FdiffError
 from ...foreign_errors import not_foreign
 from ...hooks import Args, Function, Named
 from ...trace import Trace, TracedArray
+from ...trace.array_links import root_of
 from ...trace.branching.guard_nodes import truth
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray
@@ -63,11 +64,13 @@ class Answers:
         self.counts: dict[int, Growth] = {}
         self.numbers: list[tuple[object, type]] = []
         self.flags: list[tuple[object, TracedArray]] = []
+        self.shared = -1  # the last node of an array that may be one that was there before
         self.mixed = MixedNumbers(trace, None if outer is None else outer.mixed)
         self.branches = False
 
     def begin(self, script: tuple[bool, ...]) -> None:
         self.script, self.asked, self.demands, self.calls = script, [], [], 0
+        self.shared = -1
 
     def type_of(self, value: object) -> type | None:
         """The type of the number of Python's that a handle stands for, if it does."""
@@ -115,7 +118,9 @@ class Answers:
         return convert(array)
 
     def stored(self, handle: TracedArray) -> None:
-        """Leave stores to the variables, which compare nodes."""
+        """Leave stores to the variables, which compare nodes, but for arrays of several names."""
+        if root_of(handle).made <= self.shared:
+            raise RefusedLoopError("it stores into an array that may have another name")
 
     def look(self) -> None:
         """Listen to all calls."""

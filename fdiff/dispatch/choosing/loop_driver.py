@@ -73,7 +73,8 @@ class Driver:
         few = 0 if names.once or environment_value("FDIFF_LOOPS") == "check" else few
         if names.joint and not (around is not None and around.splits):
             return None
-        if around is not None and names.tail and not (around.whole and not names.raises):
+        nested = around is not None and (around.level or not around.whole or names.raises)
+        if names.tail and nested:
             return None  # the function is on a way of the body around
         if table is None or table.length <= few or not (names.branches or inner):
             return None

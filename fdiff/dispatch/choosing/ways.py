@@ -153,6 +153,9 @@ class Ways:
                     raise RefusedLoopError("two variables hold one array")
             if self.nested:
                 check_bound(self.variables, run)
+        starts = [self.variables[k].start for k in self.loose]
+        if self.nested and any(isinstance(start, np.ndarray) for start in starts):
+            raise RefusedLoopError("a variable may hold an array of another name")
         changed = [v for v in self.variables if v.changed]
         others = [v.start for v in self.variables]
         others += [a for value in cells_of(self.body) for a in arrays_in(value)]
@@ -315,6 +318,7 @@ class Ways:
             values[k] = self._behind(trace, v, result, new=result.id >= old)
             if k in flags and around is not None:
                 around.flags.append((values[k], flags[k]))
+                around.shared = around.shared if v.scalar else max(around.shared, result.id)
                 if v.scalar and not v.result:
                     around.mixed.add(result.id, flags[k])
                     around.mixed.unsure.add(result.id)
