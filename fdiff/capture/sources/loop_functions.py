@@ -58,7 +58,7 @@ from .varying_ranges import with_waiting_loops
 _LOOKS = frozenset(("locals", "vars", "eval", "exec", "dir", "super", "globals", "__class__"))
 
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_FUNCTIONS = (ast.FunctionDef, ast.Lambda)
 
 
 class Unbound:

@@ -58,9 +58,9 @@ def result_of(function: ast.FunctionDef) -> ResultVariables:
     numbers = count()
 
     def named(value: ast.expr | None) -> Tree:
-        whole = isinstance(value, ast.Tuple) and not any(map(_is_starred, value.elts))
-        if whole and value.elts:
-            return (*map(named, value.elts),)
+        parts = value.elts if isinstance(value, ast.Tuple) else []
+        if parts and not any(map(_is_starred, parts)):
+            return (*map(named, parts),)
         return f"{RESULT}{next(numbers)}"
 
     trees = set[Tree]()
@@ -100,8 +100,9 @@ def ends(statements: Sequence[ast.stmt]) -> bool:
 
 def is_endless(loop: ast.stmt) -> bool:
     """Whether a loop is left by a ``return`` or an error alone."""
-    constant = isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant)
-    return constant and bool(loop.test.value) and not _breaks(loop.body)
+    test = loop.test if isinstance(loop, ast.While) else None
+    constant = isinstance(test, ast.Constant) and bool(test.value)
+    return constant and isinstance(loop, ast.While) and not _breaks(loop.body)
 
 
 def _breaks(statements: Iterable[ast.AST]) -> bool:
