@@ -14,8 +14,10 @@ CLOSE = {"rtol": 1e-12, "atol": 1e-13}
 
 
 def independent(x):
-    s, v, n = x[0], x * 1.0, 0
+    s, v, u, n = x[0], x * 1.0, x * 0.5, 0
     for k in range(N):
+        if v[1] > s:
+            u[1] = 0.5 * u[1] + s * 0.3
         if s > x[1]:
             s = s * 0.5
             n -= 1
@@ -23,8 +25,6 @@ def independent(x):
             s = s + 0.3
         if v[0] > 0.4:
             v = v * 0.9
-        if v[1] > s:
-            v[1] = s * 0.3
         if np.sum(v) > 0.6:
             n += 1
             s = s + 0.01 * n
@@ -35,7 +35,7 @@ def independent(x):
         z = s * 2 if s > v[2] else s
         s = np.sin(s + W[k]) + 0.1 * z
         v = np.cos(v) * 0.9 + 0.3 * x
-    return s * s + np.sum(v) + 0.1 * n * x[2]
+    return s * s + np.sum(v) + np.sum(u) + 0.1 * n * x[2]
 
 
 def bands(x):
@@ -125,6 +125,42 @@ def test_one_trace_holds_for_all_ways(f, monkeypatch):
     assert [own.refusals for own in drivers] == [{}] * len(drivers)
     assert len(traces) <= (2 if f is left_early else 1)
     for x, (value, slope) in zip(POINTS, results, strict=True):
+        np.testing.assert_allclose(value, f(x), **CLOSE)
+        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        np.testing.assert_allclose(slope, expected, rtol=1e-10, atol=1e-12)
+
+
+def stores_into_one_of_two_arrays(x):
+    s, v, n = x[0], x * 1.0, 0
+    for k in range(N):
+        if s > x[1]:
+            s = s * 0.5
+            n -= 1
+        else:
+            s = s + 0.3
+        if v[0] > 0.4:
+            v = v * 0.9
+        if v[1] > s:
+            v[1] = s * 0.3
+        if np.sum(v) > 0.6:
+            n += 1
+            s = s + 0.01 * n
+        elif s < 0.2:
+            s = s + 0.2
+            if v[2] > 0.1:
+                v = v + 0.1
+        z = s * 2 if s > v[2] else s
+        s = np.sin(s + W[k]) + 0.1 * z
+        v = np.cos(v) * 0.9 + 0.3 * x
+    return s * s + np.sum(v) + 0.1 * n * x[2]
+
+
+def test_a_store_into_an_array_that_an_arm_may_have_made_is_right(monkeypatch):
+    counted(monkeypatch, choosing=True)
+    f = stores_into_one_of_two_arrays
+    both = fdiff.value_and_grad(f)
+    for x in POINTS:
+        value, slope = both(x)
         np.testing.assert_allclose(value, f(x), **CLOSE)
         expected = unrolled(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-10, atol=1e-12)
