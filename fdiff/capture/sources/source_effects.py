@@ -175,7 +175,7 @@ def _is_function(value: object) -> bool:
     if isinstance(value, BuiltinFunctionType) and value.__module__ == "math":
         return True
     each = getattr(np, name, None), getattr(np.linalg, name, None)
-    own = any(f is not None and value is numpy_function(f) for f in each)
+    own = any(callable(f) and value is numpy_function(f) for f in each)
     return name in FUNCTIONS and own
 
 

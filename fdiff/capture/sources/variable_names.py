@@ -9,6 +9,8 @@ from ...syntax_trees import children, walk
 
 _SKIPS = (ast.Continue, ast.Break, ast.Raise, ast.Return)
 
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
 
 def is_read(tree: ast.AST, loop: ast.stmt, name: str) -> bool:
     """Whether a name is read outside of a loop, and of other loops whose variable it is."""
@@ -97,19 +99,19 @@ def loaded(node: ast.AST) -> set[str]:
     return set[str]().union(*map(loaded, children(node)))
 
 
-def free_names(function: ast.FunctionDef | ast.Lambda) -> set[str]:
+def free_names(function: FunctionNode) -> set[str]:
     """The names that a function reads from around it."""
     body = [function.body] if isinstance(function, ast.Lambda) else function.body
     return set[str]().union(*map(loaded, body)) - own_names(function)
 
 
-def own_names(function: ast.FunctionDef | ast.Lambda) -> set[str]:
+def own_names(function: FunctionNode) -> set[str]:
     """The parameters and variables of a function."""
     names = parameters(function)
     return names if isinstance(function, ast.Lambda) else names | {*assigned(function.body)}
 
 
-def parameters(function: ast.FunctionDef | ast.Lambda) -> set[str]:
+def parameters(function: FunctionNode) -> set[str]:
     """The parameters of a function."""
     kinds = function.args
     each = [*kinds.posonlyargs, *kinds.args, *kinds.kwonlyargs, kinds.vararg, kinds.kwarg]

@@ -105,8 +105,9 @@ class PlanRecording:
         """Note a copy."""
         self._log.append(_Write(source, target))
 
-    def download(self, array: PlannedArray) -> np.ndarray:
+    def download(self, array: DeviceArray) -> np.ndarray:
         """The values of an input, if there are any; outputs have none."""
+        assert isinstance(array, PlannedArray), "arrays of a recording are planned"
         if array.number >= len(self._values):
             raise TypeError("the plan computes with an output of its kernel")
         self.reads_values = True
