@@ -41,6 +41,7 @@ class LoopNames(NamedTuple):
 
     The lists in `grown` are appended to, and so many of their last elements are read.
     Of `objects` some attributes are read or stored.
+    Arrays in the `unshared` have no other name.
     The variable `counter` holds the number of the last trip; it is empty where none is carried.
     A loop that `waits` is a ``while``; `once` stands for a statement outside of loops that is run
     once, and `tail` for all statements of a function behind one; one that is `joint` stands in a
@@ -59,6 +60,7 @@ class LoopNames(NamedTuple):
     joint: bool = False
     simple: bool = True
     branches: bool = True
+    unshared: frozenset[str] = frozenset()
 
     @property
     def raises(self) -> bool:

@@ -42,6 +42,7 @@ from .statement_kinds import (
     leaves_by,
     may_branch,
 )
+from .unshared_names import unshared_names
 from .variable_names import (
     assigned,
     free_names,
@@ -79,6 +80,7 @@ def with_loop_functions(
     tree = copied(whole.function)
     if isinstance(tree, ast.Lambda):
         return None
+    unshared = unshared_names(tree)
     rewriting = _Rewriting(tree, Scope(fn), refusals)
     tree.body = rewriting.whole(tree.body)
     if not rewriting.loops:
@@ -86,7 +88,11 @@ def with_loop_functions(
     new = compiled(whole._replace(function=tree), code)
     if new is None or new.co_freevars != code.co_freevars:
         return None
-    new = _with_objects(new, {DRIVER: driver, UNBOUND_NAME: UNBOUND, **rewriting.loops})
+    loops = {
+        key: names._replace(unshared=unshared) if isinstance(names, LoopNames) else names
+        for key, names in rewriting.loops.items()
+    }
+    new = _with_objects(new, {DRIVER: driver, UNBOUND_NAME: UNBOUND, **loops})
     note_rewritten(code, new)
     return new
 

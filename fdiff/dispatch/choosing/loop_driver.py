@@ -107,6 +107,7 @@ class Driver:
         splits = False
         for within in WITHIN:
             outer = trace.calls if isinstance(trace.calls, Answers) else None
+            rows.unshared = names.unshared
             rows.inside = within if outer is None else outer.within
             long = outer is None and rows.inside is not None and rows.inside > LONGEST
             rows.within = None if long else rows.inside

@@ -82,6 +82,7 @@ class TripRows:
         self.once, self.tail = once, tail
         self.within: int | None = None
         self.inside: int | None = None
+        self.unshared = frozenset[str]()  # variables whose arrays have no other name
 
     @property
     def length(self) -> int:

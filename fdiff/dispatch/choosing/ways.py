@@ -318,7 +318,8 @@ class Ways:
             values[k] = self._behind(trace, v, result, new=result.id >= old)
             if k in flags and around is not None:
                 around.flags.append((values[k], flags[k]))
-                around.shared = around.shared if v.scalar else max(around.shared, result.id)
+                if not (v.scalar or v.name in self.rows.unshared):
+                    around.shared = max(around.shared, result.id)
                 if v.scalar and not v.result:
                     around.mixed.add(result.id, flags[k])
                     around.mixed.unsure.add(result.id)
