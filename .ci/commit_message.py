@@ -21,7 +21,9 @@ SEEN_BY_USERS = (
 )
 # Subjects that say nothing of the change.
 _SAYS_NOTHING = re.compile(
-    r"(internal: *)?(wip\b.*|(fixup|squash)!.*|Merge branch '[^']*'( into \S+)?)", re.IGNORECASE
+    r"(internal: *)?(wip\b.*|(fixup|squash)!.*|Merge branch '[^']*'( into \S+)?)"
+    r"|internal: *(an? |some )?(budget|line|name|type|row|word|test)s?",
+    re.IGNORECASE,
 )
 
 

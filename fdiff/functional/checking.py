@@ -18,6 +18,8 @@ from ..tracebacks import public
 from .options import check_callable, check_flags, is_int
 
 MODES = ("fwd", "rev")
+DIFFERENCE_STEP = 1e-6  # of central differences along an entry, as in torch
+DIRECTION_STEP = 1e-4  # of central differences along a random direction, as in JAX
 MOST_ORDERS = 32  # each takes several times as long as the one before it
 
 
@@ -26,7 +28,7 @@ def gradcheck(
     f: Function,
     inputs: object,
     *,
-    eps: float = 1e-6,
+    eps: float = DIFFERENCE_STEP,
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
@@ -138,7 +140,7 @@ def gradgradcheck(
     inputs: object,
     grad_outputs: object = None,
     *,
-    eps: float = 1e-6,
+    eps: float = DIFFERENCE_STEP,
     atol: float = 1e-5,
     rtol: float = 1e-3,
     gen_non_contig_grad_outputs: bool = False,
@@ -283,7 +285,7 @@ def check_grads(
     _check_numbers(call, eps, atol=atol, rtol=rtol, optional=True)
     with no_fork:
         from .derivative_checks import random_directions  # noqa: PLC0415 - late
-    settings = random_directions.DirectionSettings(call, chosen, atol, rtol, eps or 1e-4)
+    settings = random_directions.DirectionSettings(call, chosen, atol, rtol, eps or DIRECTION_STEP)
     arguments = tuple(cast("list[object]", args)) if isinstance(args, list) else args
     random_directions.check_directions(f, arguments, int(order), settings)
 

@@ -15,7 +15,7 @@ import threading
 import weakref
 from itertools import pairwise
 
-import helper_module
+import array_makers
 import numpy
 import numpy as np
 import pytest
@@ -118,13 +118,13 @@ def through_other_names(x):
 
 
 @case
-def through_a_helper_module(x):
-    a, b = helper_module.make_zeros(3), helper_module.make_full(3, value=2)
-    helper_module.put(a, 1, x[0])
-    helper_module.put(b, slice(0, 2), x[1:])
-    c, d = helper_module.make(2), helper_module.with_default(x[2])
+def through_a_array_makers(x):
+    a, b = array_makers.make_zeros(3), array_makers.make_full(3, value=2)
+    array_makers.put(a, 1, x[0])
+    array_makers.put(b, slice(0, 2), x[1:])
+    c, d = array_makers.make(2), array_makers.with_default(x[2])
     c[1] = x[0] * x[1]
-    e = helper_module.SHARED.copy()
+    e = array_makers.SHARED.copy()
     e[0] = x[0]
     return np.sum(a * b) + np.sum(c * d + c) + e @ x
 
@@ -229,7 +229,7 @@ def containers(x):
 
 @case
 def instances_of_classes(x):
-    sums = helper_module.Accumulator(3)
+    sums = array_makers.Accumulator(3)
     sums.add(0, x[0]).add(1, x[1] ** 2)
     sums.row[2] = x[2]
     return sums.total() * x[2] + sums.table[1, 1]
@@ -533,7 +533,7 @@ def test_numpy_is_numpy_again_and_was_all_the_time():
 
     def f(x):
         a = np.zeros(3)
-        seen.append((type(helper_module.SHARED).__name__, sys.modules["numpy"].zeros))
+        seen.append((type(array_makers.SHARED).__name__, sys.modules["numpy"].zeros))
         a[0] = x[0]
         return np.sum(a)
 
@@ -542,7 +542,7 @@ def test_numpy_is_numpy_again_and_was_all_the_time():
     assert sys.modules["numpy"].zeros is np.zeros is numpy.zeros is MAKE
     assert np.zeros.__module__ == "numpy"
     assert zeros is np.zeros
-    assert helper_module.make is helper_module.zeros is np.zeros
+    assert array_makers.make is array_makers.zeros is np.zeros
     for made in (
         np.zeros(1),
         np.array([1.0]),
@@ -552,9 +552,9 @@ def test_numpy_is_numpy_again_and_was_all_the_time():
         np.eye(2)[0],
     ):
         assert type(made) is np.ndarray
-    assert type(helper_module.make_zeros(2)) is np.ndarray
-    assert type(helper_module.Accumulator(2).row) is np.ndarray
-    assert helper_module.Accumulator(2).add(0, 1.0).total() == 2.0
+    assert type(array_makers.make_zeros(2)) is np.ndarray
+    assert type(array_makers.Accumulator(2).row) is np.ndarray
+    assert array_makers.Accumulator(2).add(0, 1.0).total() == 2.0
     assert isinstance(1.0, float)
     assert type(1.0) is float  # noqa: UP003 - whether `float` is still what it was
 
@@ -578,7 +578,7 @@ def test_another_thread_sees_nothing():
                 assert not fdiff.trace.tracing()
                 np.testing.assert_array_equal(a, [0.0, 3.0, 0.0, 1.0])
                 np.testing.assert_array_equal(stores(X + k), stores(X + k))
-                assert type(helper_module.make_zeros(2)) is np.ndarray
+                assert type(array_makers.make_zeros(2)) is np.ndarray
                 assert np.zeros is MAKE
                 turns.wait()
         except BaseException as error:  # noqa: BLE001 - whatever a thread raises is told by the test

@@ -56,9 +56,8 @@ def _qr_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [tape_cotangent(mh(apply(solve, r, mh(y_bar))), args[0])]
 
 
-qr_ = stacked_op(
-    "qr", _qr_type, lambda a: tuple(np.linalg.qr(a)), _qr_jvp, _qr_vjp, Sample(normal_matrices(2, 4, 3)), Sample(normal_matrices(3, 3))
-)
+_SAMPLES = Sample(normal_matrices(2, 4, 3)), Sample(normal_matrices(3, 3))
+qr_ = stacked_op("qr", _qr_type, lambda a: tuple(np.linalg.qr(a)), _qr_jvp, _qr_vjp, *_SAMPLES)
 
 
 def _flips(q: np.ndarray) -> np.ndarray:
