@@ -1,4 +1,7 @@
-"""The program after any pass as text, for people."""
+"""The program after any pass as text, for people.
+
+See docs/decisions/programs-are-verified.md.
+"""
 
 from __future__ import annotations
 

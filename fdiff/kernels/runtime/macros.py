@@ -9,6 +9,8 @@ of a text may look so; ``True`` and ``None`` do not. Templates are expanded in o
 - `expand` replaces all of them, and an unknown one is a KeyError;
 - `numbered` makes macros of the fields of a record, each standing for its position;
 - `without_options` drops the lines between ``# +++`` and ``# ---``.
+
+See docs/decisions/llvm-directly.md.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Each is a text for families of dtypes (``f`` real, ``i`` and ``u`` whole with and without sign,
 ``b`` truth values), compiled for the dtypes it is called with; what it returns becomes the dtype of
 its first argument. Formulas follow numpy/_core/src/npymath (divmod) and the ufunc loops.
+
+`gcd` is Euclid's algorithm (D. E. Knuth, The Art of
+Computer Programming 2, 3rd ed., Addison-Wesley 1997, section 4.5.2, algorithm A).
 """
 
 from __future__ import annotations

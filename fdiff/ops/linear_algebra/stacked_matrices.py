@@ -1,6 +1,9 @@
 """The base of the rules of matrix functions: notation, and the family of ops on stacks of matrices.
 
 NumPy's linear algebra works on the last two axes; the axes before are a stack, and a batch is one more of them.
+
+Rules are those of M. B. Giles, Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation, Lecture Notes in Computational Science and Engineering 64, Springer 2008.
 """
 
 from __future__ import annotations

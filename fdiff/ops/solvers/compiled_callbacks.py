@@ -1,4 +1,7 @@
-"""Tapes that solvers call at single points, thousands of times: as Python functions, and by a kernel once that pays."""
+"""Tapes that solvers call at single points, thousands of times: as Python functions, and by a kernel once that pays.
+
+See docs/decisions/solvers.md.
+"""
 
 from __future__ import annotations
 

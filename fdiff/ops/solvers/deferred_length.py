@@ -2,6 +2,8 @@
 
 The number of steps differs from call to call, and a tape is for one number of them. Most code reads the last step
 alone (``sol.y[:, -1]``), which exists whatever their number.
+
+See docs/decisions/solvers.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The exit status of a solver's run, and the batching rule of all solvers."""
+"""The exit status of a solver's run, and the batching rule of all solvers.
+
+See docs/decisions/solvers.md.
+"""
 
 from __future__ import annotations
 

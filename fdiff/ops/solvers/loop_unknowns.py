@@ -1,4 +1,7 @@
-"""Unknowns of loops on the tape that solve equations, with the function of the user."""
+"""Unknowns of loops on the tape that solve equations, with the function of the user.
+
+See docs/decisions/solvers.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The signatures of `scipy.optimize.minimize` and `minimize_scalar`."""
+"""The signatures of `scipy.optimize.minimize` and `minimize_scalar`.
+
+See docs/decisions/solvers.md.
+"""
 
 from __future__ import annotations
 

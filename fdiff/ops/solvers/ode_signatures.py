@@ -1,4 +1,7 @@
-"""The signatures of `scipy.integrate.solve_ivp` and `odeint`."""
+"""The signatures of `scipy.integrate.solve_ivp` and `odeint`.
+
+See docs/decisions/solvers.md.
+"""
 
 from __future__ import annotations
 

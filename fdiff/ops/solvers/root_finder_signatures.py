@@ -1,4 +1,7 @@
-"""The signatures of SciPy's root finders: `brentq`, `newton`, `root_scalar`, `fsolve`, `root`, ..."""
+"""The signatures of SciPy's root finders: `brentq`, `newton`, `root_scalar`, `fsolve`, `root`, ...
+
+See docs/decisions/solvers.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Calls of SciPy's solvers reach their handlers with all arguments by name."""
+"""Calls of SciPy's solvers reach their handlers with all arguments by name.
+
+See docs/decisions/solvers.md.
+"""
 
 from __future__ import annotations
 

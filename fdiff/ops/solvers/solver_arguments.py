@@ -1,4 +1,7 @@
-"""Arguments of solver calls: options as static parameters, numbers and arrays, the place of the call."""
+"""Arguments of solver calls: options as static parameters, numbers and arrays, the place of the call.
+
+See docs/decisions/solvers.md.
+"""
 
 from __future__ import annotations
 

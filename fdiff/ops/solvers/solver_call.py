@@ -1,4 +1,7 @@
-"""One call of a SciPy solver as an op: which arguments are traced, which are constant, what is returned."""
+"""One call of a SciPy solver as an op: which arguments are traced, which are constant, what is returned.
+
+See docs/decisions/solvers.md.
+"""
 
 from __future__ import annotations
 

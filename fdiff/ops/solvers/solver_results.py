@@ -1,4 +1,7 @@
-"""Results of solvers under trace: SciPy's kind of result object, with traced fields."""
+"""Results of solvers under trace: SciPy's kind of result object, with traced fields.
+
+See docs/decisions/solvers.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A user's function as a tape that a solver can call, and the derivatives that rules take of it."""
+"""A user's function as a tape that a solver can call, and the derivatives that rules take of it.
+
+See docs/decisions/solvers.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Functions that a user gives to a solver, as tapes with all branches that the solver meets."""
+"""Functions that a user gives to a solver, as tapes with all branches that the solver meets.
+
+See docs/decisions/solvers.md.
+"""
 
 from __future__ import annotations
 
