@@ -103,7 +103,7 @@ def test_nothing_of_ours_computes_attributes_under_a_lock():
         for module, path in MODULES.items()
         if not module.startswith("fdiff.capture.")
         and "cached_property" in path.read_text(encoding="utf-8")
-        and ".attributes import cached_property" not in path.read_text(encoding="utf-8")
+        and "lazy_attributes import cached_property" not in path.read_text(encoding="utf-8")
     ]
     assert named == ["fdiff.lazy_attributes"]
 

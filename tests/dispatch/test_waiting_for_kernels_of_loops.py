@@ -19,6 +19,7 @@ from fdiff.dispatch.tiers import break_even
 def test_a_call_waits_for_no_longer_than_its_loops_take(beside, loops, spent, waits, monkeypatch):
     monkeypatch.setattr(break_even.background, "allowed", lambda: beside)
     monkeypatch.setattr(break_even, "_seconds_of_trips", lambda tape: loops)
+    monkeypatch.setattr(break_even, "_seconds_of_entries", lambda tape: 0.0)
     monkeypatch.setattr(break_even.BreakEven, "_estimate", lambda *_, **__: 1.0)
     account = break_even.Account()
     account.spent = spent

@@ -266,3 +266,30 @@ def test_random_views_and_stores(seed):
         np.testing.assert_allclose(operator(loop)(x), operator(plain)(x), rtol=1e-11, atol=1e-13)
     batch = np.stack([x, x**2])
     np.testing.assert_allclose(fdiff.vmap(loop)(batch), [*map(plain, batch)], rtol=1e-12)
+
+
+WEIGHTS = np.arange(6.0).reshape(3, 2) + 1.0
+
+
+def stored_at(z, i):
+    """Stores into views that an index of a trace around names."""
+    w = np.zeros((3, 2)) + 0.1 * z[0]
+    w[i] += z[:2]
+    row, column = w[i], w.T[0]
+    row *= z[1]
+    column[i : i + 1] += z[1] * z[0]
+    return np.sum(WEIGHTS * w**2)
+
+
+def slopes(x):
+    inner = lambda i, s: s + fdiff.grad(lambda z: stored_at(z, i))(x)[0]
+    return fdiff.fori_loop(0, 3, inner, 0.0)
+
+
+def test_views_by_an_index_of_a_trace_around():
+    x = np.array([0.3, 0.7, 1.0])
+    plain = lambda x: sum(fdiff.grad(lambda z: stored_at(z, i))(x)[0] for i in range(3))
+    step = 1e-20j  # `plain` by complex steps of `stored_at`
+    exact = sum(np.imag(stored_at(x + np.array([step, 0, 0]), i)) / 1e-20 for i in range(3))
+    np.testing.assert_allclose([slopes(x), plain(x)], exact, rtol=1e-13)
+    np.testing.assert_allclose(fdiff.grad(slopes)(x), fdiff.grad(plain)(x), rtol=1e-12)

@@ -50,6 +50,7 @@ from .variable_names import (
     loaded,
     outside,
     own_names,
+    parameters,
     stored,
     unbound_reads,
     without_functions,
@@ -245,6 +246,8 @@ class _Rewriting:
         if grown_lists([statement]):
             raise EffectError("it appends to a list")
         objects = object_attributes([statement], self.scope)
+        if not {name for name, _ in objects.stored}.isdisjoint(parameters(self.tree)):
+            raise EffectError("it stores an attribute of an argument: a trace of each way does")
         changed, arrays = {*assigned([statement])}, self._stored([statement])
         if not (changed | arrays or objects.stored) or changed & objects.names:
             raise EffectError("it assigns nothing")

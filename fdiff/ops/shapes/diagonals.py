@@ -24,7 +24,7 @@ def diagonal(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Trac
     target = resolve_key(moved, (..., rows, rows + offset))
     out = apply(gather, target.view, *target.indices)
     if out.home.mutable:  # NumPy gives a read-only view
-        out.link = ViewLink(target.view, gather, (), target.view.id, tuple(i.id for i in target.indices), fixed=True)
+        out.link = ViewLink(target.view, gather, (), out.home.own(target.view), tuple(map(out.home.own, target.indices)), fixed=True)
     return transpose_call(out, target.order) if target.order else out
 
 

@@ -107,7 +107,7 @@ def _window(x: TracedArray, axis: int, item: slice) -> TracedArray:
     out = apply(gather, leading, at)
     if out.home.mutable:
         part = (slice(0, step * (count - 1) + 1, step),)
-        out.link = ViewLink(leading, gather, (), out.home.own(leading), (at.id,), part=part)
+        out.link = ViewLink(leading, gather, (), out.home.own(leading), (out.home.own(at),), part=part)
     return transpose_call(out, np.argsort(order).tolist())
 
 

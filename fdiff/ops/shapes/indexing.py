@@ -129,7 +129,7 @@ def _entries(x: TracedArray, key: object) -> TracedArray:
     out = apply(gather, view, *target.indices)
     if target.viewed and out.ndim and out.home.mutable:
         part = (0,) * len(target.indices)
-        out.link = ViewLink(view, gather, (), out.home.own(view), tuple([i.id for i in target.indices]), part=part)
+        out.link = ViewLink(view, gather, (), out.home.own(view), tuple(map(out.home.own, target.indices)), part=part)
         return transpose_call(out, target.order) if target.order else out
     if target.order:
         out = transpose_call(out, target.order)
