@@ -53,12 +53,15 @@ def test_calls_leave_nothing(name, operator):
     for k in range(many // 4):
         call(points[k % 7])
     gc.collect()
-    memory, objects = memory_of(), len(gc.get_objects())
-    for k in range(many):
-        call(points[k % 7])
-    gc.collect()
-    assert len(gc.get_objects()) <= objects + 50
-    assert memory_of() <= memory + 64 * 1024
+    for again in (True, False):  # a module that is imported meanwhile is left once
+        memory, objects = memory_of(), len(gc.get_objects())
+        for k in range(many):
+            call(points[k % 7])
+        gc.collect()
+        kept = len(gc.get_objects()) - objects, memory_of() - memory
+        if kept[0] <= 50 and kept[1] <= 64 * 1024:
+            break
+        assert again, f"{many} calls leave (objects, bytes): {kept}"
 
 
 @pytest.mark.usefixtures("tier")

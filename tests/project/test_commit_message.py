@@ -32,7 +32,8 @@ def hook():
         ("Merge branch 'main' into sums", ["fdiff/tape.py"], ["says nothing"]),
         ("Merge branch 'sums': partial sums of rows", ["fdiff/tape.py"], []),
         ("Wipe the workspace of kernels that ended", ["fdiff/tape.py"], []),
-        ("internal: a name", ["fdiff/autograd/backward_passes/nodes.py"], []),
+        ("internal: a name for hooks", ["fdiff/autograd/backward_passes/nodes.py"], []),
+        ("internal: a budget", ["docs/decisions/size-of-the-code.md"], ["says nothing"]),
     ],
 )
 def test_one_idea_and_a_line_where_users_see_it(hook, message, changed, words):
