@@ -244,3 +244,37 @@ def test_random_programs(seed, monkeypatch):
             continue
         expected = unrolled(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-11, err_msg=text)
+
+
+def a_float_on_one_way(x):
+    s = x[0]
+    for i in range(15):
+        for j in range(3 if s > x[1] else i / 2):
+            s = np.sin(s + W[j]) if s > 0.1 else s * 2
+    return s
+
+
+def a_float_of_one_arm(x):
+    s = x[0]
+    for i in range(15):
+        n = i / 2 if s < x[1] else i
+        for _ in range(n):
+            s = np.sin(s) + 0.3 if s > x[2] else s * 2
+    return s
+
+
+@pytest.mark.parametrize("f", [a_float_on_one_way, a_float_of_one_arm])
+def test_bounds_that_are_floats_are_errors_as_in_plain_code(f, monkeypatch):
+    counted(monkeypatch, choosing=True)
+    run, errors = fdiff.value_and_grad(f), 0
+    for k in range(8):
+        x = np.array([2.0 + 0.1 * k, 5.0 if k > 3 and k % 2 else -5.0, 0.5 + 0.05 * k])
+        try:
+            expected = f(x)
+        except TypeError as error:
+            errors += 1
+            with pytest.raises(TypeError, match=str(error)):
+                run(x)
+        else:
+            np.testing.assert_allclose(run(x)[0], expected, rtol=1e-12)
+    assert 0 < errors < 8

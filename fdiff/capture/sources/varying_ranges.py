@@ -13,6 +13,8 @@ from ...syntax_trees import walk
 from .loop_frames import OWN
 from .variable_names import assigned, loaded
 
+BOUND = f"{OWN}bound_"  # how names of starts and stops begin
+
 
 def with_waiting_loops(
     statements: Sequence[ast.stmt], moving: set[str], builtin: Callable[[str], object]
@@ -64,9 +66,8 @@ def _waiting(loop: ast.For, start: ast.expr, stop: ast.expr, step: int) -> list[
 
     Trips are counted from 0: what a loop counts begins at one number in all trips around it.
     """
-    count, begin, end = (
-        f"{OWN}{part}{loop.lineno}_{loop.col_offset}" for part in ("count", "start", "stop")
-    )
+    place = f"{loop.lineno}_{loop.col_offset}"
+    count, begin, end = f"{OWN}count{place}", f"{BOUND}start{place}", f"{BOUND}stop{place}"
     compared, sign = ("<", "+") if step > 0 else (">", "-")
     steps = count if abs(step) == 1 else f"{abs(step)} * {count}"
     assert isinstance(loop.target, ast.Name)

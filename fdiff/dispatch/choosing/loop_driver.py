@@ -26,6 +26,7 @@ from .variables import (
     TooFewTripsError,
     Variable,
     cells_of,
+    check_bounds,
     check_cells,
 )
 from .ways import UNBRANCHED, Ways
@@ -64,6 +65,8 @@ class Driver:
         self, rows: object, names: LoopNames, body: Body, cells: Cells
     ) -> tuple[object, ...] | None:
         """The values of a loop's variables behind it; None where Python runs the loop."""
+        if names.waits:
+            check_bounds(body)
         trace = stack.traces[-1] if stack.traces else None
         if type(trace) is not Trace or not looks_for_loops(trace):
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import ModuleType, NoneType
+from types import FunctionType, ModuleType, NoneType
 from typing import Any, Protocol, TypeGuard, cast
 
 import fdiff.intact_numpy as np
@@ -16,6 +16,7 @@ from ...capture.sources.loop_functions import UNBOUND, Unbound
 from ...capture.sources.name_scopes import is_data
 from ...capture.sources.returns import RESULT
 from ...capture.sources.source_effects import EffectError, check_function
+from ...capture.sources.varying_ranges import BOUND
 from ...capture.symbolic_numbers import plain_number
 from ...capture.value_kinds import MISSING
 from ...named_tuples import NamedTuple
@@ -244,6 +245,17 @@ def check_cells(body: Callable[..., object]) -> None:
                 raise RefusedLoopError(f"more may follow from {name}: {effect}") from None
         elif not (isinstance(value, ModuleType) or is_plain(value)):  # its functions are looked at
             raise RefusedLoopError("it reads an object")
+
+
+def check_bounds(body: Callable[..., object]) -> None:
+    """Refuse bounds of a range that are no ints, for which `range` raises a TypeError."""
+    function = cast("FunctionType", body)
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    bounds = [cell.cell_contents for name, cell in cells if name.startswith(BOUND)]
+    for bound in bounds:
+        weak = isinstance(bound, TracedArray) and bound.weak and bound.type == WHOLE
+        if not (weak or isinstance(bound, (int, np.integer))):
+            raise RefusedLoopError("a bound of a range is no int")
 
 
 def cells_of(body: Callable[..., object]) -> Iterator[object]:
