@@ -250,7 +250,7 @@ def a_float_on_one_way(x):
     s = x[0]
     for i in range(15):
         for j in range(3 if s > x[1] else i / 2):
-            s = np.sin(s + W[j]) if s > 0.1 else s * 2
+            s = np.sin(s + W[j]) if s > 0.1 else s * 0.5
     return s
 
 
