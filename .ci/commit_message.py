@@ -1,9 +1,11 @@
 """Refuse a commit that holds several ideas, or that users notice and CHANGELOG.md does not tell.
 
-`make hooks` installs it. One sentence says what one commit is about; "internal:" in front of it
-says that users see nothing of it.
+One sentence says what one commit is about; "internal:" in front of it says that users see nothing
+of it. `make hooks` has git ask this script before each commit. With ``--history``, as `.ci/run`
+calls it, the script checks the commits since the last version's tag, and none from before `BEGIN`,
+when not everybody had installed the hook.
 """
-# ruff: noqa: INP001, S607, T201 - a script, which asks the user's git and prints
+# ruff: noqa: INP001, S603, T201 - a script, which asks the user's git and prints
 
 import re
 import subprocess
@@ -19,6 +21,7 @@ SEEN_BY_USERS = (
     "fdiff/optimize/",
     "fdiff/profiler/",
 )
+BEGIN = "2026-11-28T00:00:00+00:00"  # commits are checked from this date on
 # Subjects that say nothing of the change.
 _SAYS_NOTHING = re.compile(
     r"(internal: *)?(wip\b.*|(fixup|squash)!.*|Merge branch '[^']*'( into \S+)?)"
@@ -41,15 +44,42 @@ def faults(message: str, changed: list[str]) -> list[str]:
     return found
 
 
+def history_faults(repository: Path) -> list[str]:
+    """The faults of the commits since the last tag, as far back as a shallow clone goes.
+
+    Merges are what a hosting service writes. The oldest commit of a shallow clone seems to add
+    every file, CHANGELOG.md too, so that only its subject is judged.
+    """
+    if not (repository / ".git").exists():  # a source distribution
+        return []
+    tag = _git(repository, "describe", "--tags", "--abbrev=0", check=False).strip()
+    commits = _git(
+        repository, "log", "--no-merges", f"--since={BEGIN}", "--name-only",
+        "--format=%x00%h%n%s", *([f"{tag}..HEAD"] if tag else []),
+    )  # fmt: skip
+    report: list[str] = []
+    for commit in commits.split("\0")[1:]:
+        name, subject, *changed = commit.split("\n")
+        report += [f"{name} {subject!r}: {fault}" for fault in faults(subject, changed)]
+    return report
+
+
+def _git(repository: Path, *words: str, check: bool = True) -> str:
+    command = ["git", "-C", str(repository), *words]
+    return subprocess.run(command, check=check, capture_output=True, text=True).stdout
+
+
 def main() -> int:
-    """Check the message in the file that git names."""
-    listed = subprocess.run(
-        ["git", "diff", "--cached", "--name-only"], check=True, capture_output=True, text=True
-    )
-    found = faults(Path(sys.argv[1]).read_text(encoding="utf-8"), listed.stdout.split("\n"))
-    for fault in found:
+    """Check the message in the file that git names, or the history."""
+    repository = Path(__file__).parents[1]
+    if sys.argv[1:] == ["--history"]:
+        report = history_faults(repository)
+    else:
+        changed = _git(repository, "diff", "--cached", "--name-only").split("\n")
+        report = faults(Path(sys.argv[1]).read_text(encoding="utf-8"), changed)
+    for fault in report:
         print(f"commit message: {fault}", file=sys.stderr)
-    return int(bool(found))
+    return int(bool(report))
 
 
 if __name__ == "__main__":
