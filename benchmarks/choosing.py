@@ -52,17 +52,37 @@ RETURNS = (
 )  # fmt: skip
 
 
+RESULTS = (
+    "newton_returns_its_count", "stages", "crossings", "counts_down", "converged",
+    "statuses",
+)  # fmt: skip
+
+
 def compared(name: str, f: Callable[..., object], lowest: float, warm: int) -> list[str]:
     """A row of the table: the plain function, the call, and their ratio."""
     single = f.__module__.endswith("precision")
     points = np.random.default_rng(0).uniform(lowest, 1.3, (warm + CALLS, 3))
     points = points.astype(np.float32 if single else float)
-    call = fdiff.value_and_grad(f)
+    aux = f.__module__.endswith("results")
+    function = _with_rest(f) if aux else f
+    call = fdiff.value_and_grad(function, has_aux=aux)
     for x in points[:warm]:
-        np.testing.assert_allclose(call(x)[0], f(x), rtol=1e-4 if single else 1e-11)
+        value, expected = call(x)[0], function(x)
+        pair = (value[0], expected[0]) if aux else (value, expected)
+        np.testing.assert_allclose(*pair, rtol=1e-4 if single else 1e-11)
         worker.wait()
     plain, own = map(statistics.median, timed([f, call], points[warm:]))
     return [name, duration(plain), duration(own), ratio(own / plain)]
+
+
+def _with_rest(f: Callable[..., object]) -> Callable[..., object]:
+    """The function with all but its first result as auxiliary results."""
+
+    def own(x: np.ndarray) -> object:
+        value, *rest = f(x)
+        return value, rest
+
+    return own
 
 
 def main() -> None:
@@ -73,7 +93,7 @@ def main() -> None:
         ("forms", FORMS, 0.2, 60), ("containers", CONTAINERS, 0.2, 60), ("joints", JOINTS, 0.2, 60),
         ("objects", OBJECTS, 0.2, 60), ("statements", STATEMENTS, -0.9, 2000),
         ("returns", RETURNS, 0.2, 60), ("functions", FUNCTIONS, 0.2, 60), ("ints", INTS, 0.2, 60),
-        ("precision", PRECISION, 0.2, 60),
+        ("precision", PRECISION, 0.2, 60), ("results", RESULTS, 0.2, 60),
     )  # fmt: skip
     for file, names, lowest, warm in kinds:
         module = functions(TESTS / "dispatch" / f"test_choosing_{file}.py", np)

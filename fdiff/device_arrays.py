@@ -89,6 +89,10 @@ class DeviceArray:
     def __bool__(self) -> bool:
         return bool(self.host())
 
+    def as_number(self, kind: type) -> object:
+        """The array without axes as a number of Python's."""
+        return kind(self.host())
+
 
 def _in_order(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> bool:
     """Whether these strides are in row-major order; strides of axes with one entry do not count."""

@@ -5,8 +5,9 @@ seeds with plain code, and their gradients with exact ones, at several points on
 and counts the ways. One in eight is unrolled as well. With `counts`, loops count, have flags and
 are left by ``break``. With `forms`, they are also ``while`` loops, run over arrays, have floats of
 Python's and loops in them, and raise errors. With `lists`, they keep values in lists, tuples and
-dicts, too. With `returns`, they and statements outside of them return in the middle. One more
-argument is the number of ways from which on statements choose by themselves.
+dicts, too. With `returns`, they and statements outside of them return in the middle, and with
+`results` they return ints and truth values, too. One more argument is the number of ways from which
+on statements choose by themselves.
 """
 
 import linecache
@@ -586,10 +587,37 @@ class ReturnsWriter(FormsWriter):
         return "\n".join([self.LEAVES.sub(value, line) for line in new]) + "\n"
 
 
+class ResultsWriter(ReturnsWriter):
+    """Writes one program whose results have ints and truth values beside traced numbers."""
+
+    INTS = "n", "k", "m", "n + 1", "3", "-1", "0", "k - n", "2 * k + 1", "len(u)", "i", "n % 3"
+    FLAGS = "True", "False", "on", "not on", "True", "False"
+
+    def program(self):
+        kinds = [self.pick(self.INTS, self.INTS, self.FLAGS) for _ in range(self.pick(1, 2))]
+        odd = ("a", "h", "a > b", "1.0", "1", "True")
+
+        def extra():
+            each = [odd if self.odd and self.chance(20) else kind for kind in kinds]
+            return "".join([f", {self.pick(*kind)}" for kind in each])
+
+        lines = super().program().splitlines()
+        begin, last = lines.index("def f(x):"), lines.index("def total(x):")
+        for k, line in enumerate(lines[begin:last], begin):
+            head, found, value = line.partition("return ")
+            if found and not head.strip():
+                lines[k] = f"{head}return ({value}){extra()}"
+            if line.strip().startswith("dt ="):
+                lines[k] += "; k = i = 2; on = False; m = 3"
+        more = " + 0.01 * f(x)[1] * x[0]" if kinds[0] is self.INTS and self.chance(30) else ""
+        lines[last + 1 :] = ["    y = f(x)[0]", lines[-1] + more]
+        return "\n".join(lines) + "\n"
+
+
 WRITERS = {
     "": Writer, "counts": CountingWriter, "forms": FormsWriter, "statements": StatementsWriter,
     "lists": ListsWriter, "returns": ReturnsWriter, "functions": FunctionsWriter,
-    "single": SingleWriter,
+    "single": SingleWriter, "results": ResultsWriter,
 }  # fmt: skip
 
 
@@ -600,7 +628,9 @@ def program(choices, writer=""):
 
 def parts(result):
     """The parts of a result, as arrays and numbers."""
-    return result if isinstance(result, tuple) else (result,)
+    if isinstance(result, tuple):
+        return [leaf for part in result for leaf in parts(part)]
+    return [result]
 
 
 def failure(text, seed, tolerance=1e-8, dtype=float):

@@ -30,6 +30,7 @@ class ConditionLog(Protocol):
     def constant(self, value: object, /) -> str: ...
     def input(self, text: str, value: float, /) -> object | None: ...
     def formatted(self, value: object, spec: str, text: str, frame: FrameType, /) -> str | None: ...
+    def result(self, text: str, value: float, /) -> object | None: ...
 
 
 class OtherConditions:
@@ -42,7 +43,7 @@ class OtherConditions:
         self._rely()
         return ""
 
-    condition = fix = input = formatted = lambda self, *_: self._rely()
+    condition = fix = input = formatted = result = lambda self, *_: self._rely()
 
 
 class SymbolicNumber:
@@ -70,6 +71,11 @@ class SymbolicNumber:
         """The number, which the trace relies on from now on."""
         self._conditions.fix(self.text, self.value)
         return self.value
+
+    def result(self) -> object:
+        """The number as a result: a traced array, or the number, which the trace relies on."""
+        traced = self._conditions.result(self.text, self.value)
+        return self.plain() if traced is None else traced
 
     def combined(self, symbol: str, other: object, *, swap: bool = False) -> object:
         """The result of an operator."""

@@ -142,11 +142,18 @@ def position(argnum: int, count: int, call: str) -> int:
     return argnum % count
 
 
+class ResultNumber:
+    """A number of Python's in a result, of a type, which the tape computes."""
+
+    def __init__(self, traced: TracedArray, python: type) -> None:
+        self.traced, self.python = traced, python
+
+
 def traceable(out: object) -> bool:
     """Whether `out` is a number or an array of numbers."""
     if isinstance(out, (np.ndarray, np.generic)):
         return out.dtype.kind in NUMERIC or _holds_traced(out)
-    return isinstance(out, (TracedArray, *NUMBERS))
+    return isinstance(out, (TracedArray, ResultNumber, *NUMBERS))
 
 
 def _holds_traced(out: np.ndarray | np.generic) -> bool:

@@ -25,6 +25,7 @@ from ..user_lines import Line, numbered, show_line, user_line
 from .arguments import (
     NUMBERS,
     Function,
+    ResultNumber,
     as_input,
     check_leaf,
     fixed,
@@ -96,7 +97,7 @@ def trace_once(request: CallToTrace) -> tuple[Variant, tuple[object, ...], Sessi
         in_spec=request.in_spec,
         out_spec=run.out_spec,
         outs=tuple(None if traceable(out) else (out,) for out in run.outs),
-        numbers=tuple(out if type(out) in NUMBERS else None for out in numeric),
+        numbers=tuple(map(_number, numeric)),
         scalars=recording.scalars,
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         positions=positions,
@@ -109,6 +110,13 @@ def trace_once(request: CallToTrace) -> tuple[Variant, tuple[object, ...], Sessi
     )
     conditions = _conditions(request, run, recording, [leaves[k] for k in positions], trace)
     return Variant(_unless_complex(traced), conditions), recording.extra, recording.session
+
+
+def _number(out: object) -> object:
+    """A number of Python's in a result, or its type if the tape computes it; None of others."""
+    if isinstance(out, ResultNumber):
+        return out.python
+    return out if type(out) in NUMBERS else None
 
 
 def _conditions(
@@ -158,7 +166,8 @@ class _Run:
         with watched(trace, self.inner, repeats=repeats, denied=request.denied) as session:
             result = own_result(request.body(*args, **kwargs), session)
             self.outs, self.out_spec = flatten(result)
-        return [out for out in self.outs if traceable(out)]
+        numeric = [out for out in self.outs if traceable(out)]
+        return [out.traced if isinstance(out, ResultNumber) else out for out in numeric]
 
 
 def _unless_complex(traced: Traced) -> Traced:

@@ -19,7 +19,7 @@ import fdiff.intact_numpy as np
 from .. import kernels
 from ..capture import Capture, Dependencies
 from ..capture.proxies.class_proxies import getattr_static
-from ..capture.symbolic_numbers import plain_number
+from ..capture.symbolic_numbers import SymbolicNumber
 from ..capture.value_kinds import MISSING
 from ..capture.written.traced_value_release import NoValueError
 from ..device_arrays import CPU, DeviceArray
@@ -32,7 +32,7 @@ from ..trace.recorder import KEEP_NO_TRACED
 from ..trace.trace_stack import stack, suspended
 from ..tree import map_leaves
 from ..user_lines import Line, line_in
-from .arguments import Function, refuse_device_array, traceable
+from .arguments import Function, ResultNumber, refuse_device_array, traceable
 from .written_values import WrittenValues, depends, settled, stacked
 
 replaces(inspect.getattr_static)(getattr_static)
@@ -363,7 +363,11 @@ def own_result(tree: object, session: CaptureSession) -> object:
     def own(leaf: object) -> object:
         if (plain_copy := getattr(type(leaf), "_fdiff_copy", None)) is not None:
             return map_leaves(own, plain_copy(leaf))
-        leaf = plain_number(plain(leaf))
+        leaf = plain(leaf)
+        if type(leaf) is SymbolicNumber:
+            result = leaf.result()
+            traced = isinstance(result, TracedArray)
+            return ResultNumber(result, type(leaf.value)) if traced else result
         return leaf if traceable(leaf) else session.original(leaf)
 
     return map_leaves(own, tree)

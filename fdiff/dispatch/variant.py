@@ -47,9 +47,9 @@ class Traced(NamedTuple):
     `wrt` are the positions of the differentiated inputs, `in_spec` is their structure, `out_spec`
     the structure of the result. `outs` holds None for each leaf of the result that varies, and the
     object itself for each leaf that is the same at every call; `numbers` are the Python numbers
-    among the numeric leaves; `scalars` and `input_scalars` say which are NumPy scalars. With
-    `direct`, the arguments are the inputs as they stand. `call` is the public call, `loops` are the
-    user's.
+    among the numeric leaves, or their types where the tape computes them; `scalars` and
+    `input_scalars` say which are NumPy scalars. With `direct`, the arguments are the inputs as they
+    stand. `call` is the public call, `loops` are the user's.
     """
 
     call: str

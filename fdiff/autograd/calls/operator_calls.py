@@ -137,7 +137,7 @@ def _recorded(
     kinds = [x.kind if isinstance(x, RecordedArray) else array_kind_of(x) for x in operands]
     used = _inputs_with_derivative(traced.tape)
     kinds = [k if u or not k.requires_grad else k.other for k, u in zip(kinds, used, strict=True)]
-    places, constants = _results(traced)
+    places, constants = _results(traced, results)
     tape = CallTape(traced.tape, traced.out_spec, places, (), None)
     outs = [
         constant if place is None else np.array(results[place])[()]  # it may be an operand's memory
@@ -155,13 +155,17 @@ def _inputs_with_derivative(tape: Tape) -> list[bool]:
     return [bool(bits >> k & 1) for k in range(len(tape.inputs))]
 
 
-def _results(traced: Traced) -> tuple[tuple[int | None, ...], list[object]]:
+def _results(
+    traced: Traced, results: Sequence[object]
+) -> tuple[tuple[int | None, ...], list[object]]:
     """For each leaf of the results which output of the tape it is, or None, and its value then."""
     numeric = iter(enumerate(traced.numbers))
     places: list[int | None] = []
     constants: list[object] = []
     for fixed in traced.outs:
         place, constant = (None, fixed[0]) if fixed else next(numeric)
+        if isinstance(constant, type) and not fixed:  # a number of Python's
+            constant = constant(results[place])
         places.append(place if fixed or constant is None else None)
         constants.append(constant)
     return tuple(places), constants

@@ -95,6 +95,9 @@ class WriteLog:
             self._inputs[text] = read, entered
         return self._inputs[text][1]
 
+    def result(self, text: str, value: float) -> None:
+        """No integer is a result of the tape."""
+
     def constant(self, value: object) -> str:
         """The name of a constant."""
         if type(value) in {str, int, bool, type(None)}:

@@ -72,6 +72,13 @@ class Count:
             self.fix(text, value)
         return number
 
+    def result(self, text: str, value: float, /) -> TracedArray | None:
+        """The number as a result of the tape; None where `_compared` does not compute it."""
+        number = self._compared(ast.parse(text, mode="eval").body)
+        if number is None:
+            return None
+        return TracedArray(number.home, number.id, number.type, scalar=True, weak=True)
+
     def _bound(self, node: ast.expr) -> float | None:
         """A bound in a comparison that the tape can hold."""
         bound = _constant(node)
@@ -158,6 +165,20 @@ def counted(trace: Trace, variable: Variable, result: TracedArray, *, new: bool)
     if variable.type == TRUTH:
         trace.guards.expect(result.id, value=value)
         return bool(value)
-    kind, of = (Measure, float) if variable.weak else (Count, int)
-    number = of(value)
-    return SymbolicNumber(kind(trace, result.id, number), _NAME, number)
+    return _symbolic(trace, result.id, value)
+
+
+def _symbolic(trace: Trace, node: int, value: Any) -> SymbolicNumber:
+    """A node as a number of Python's, by its value."""
+    number = value.item()
+    kind = Measure if type(number) is float else Count
+    return SymbolicNumber(kind(trace, node, number), _NAME, number)
+
+
+def number_of(result: TracedArray, kind: type) -> object:
+    """A result of a tape that is a number of Python's, in the trace around it."""
+    trace, node = result.home, result.id
+    told = isinstance(trace, Trace) and not isinstance(trace.calls, Answers)
+    if isinstance(trace, Trace) and told and kind is not bool and trace.guards.is_known(node):
+        return _symbolic(trace, node, np.asarray(trace.guards.value(node, "counted")))
+    return TracedArray(trace, node, result.type, scalar=True, weak=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import FunctionType, ModuleType, NoneType
-from typing import Any, Protocol, TypeGuard, cast
+from typing import Protocol, TypeGuard, cast
 
 import fdiff.intact_numpy as np
 
@@ -134,6 +134,8 @@ class Variable:
         values = [run.values[k] for run in runs]
         if self.ended and self.start is UNBOUND:
             return True
+        if self.result and self.start is UNBOUND and self.python is None:
+            self.python = _kind_of_results(runs, k)
         traced = isinstance(self.start, TracedArray)
         changes = traced or not all(same(v, self.start) for v in values)
         if self.python is not None and changes:
@@ -165,15 +167,16 @@ class Variable:
         """Carry an int or a truth value that ways change; whether that was so before."""
         type_ = _COUNTED[python]
         for run in runs:
-            v: Any = run.values[k]
-            traced = isinstance(v, TracedArray) and v.scalar and v.type == type_
-            traced = traced and (v.weak or any(v is h for h in run.numbers))  # none of NumPy's
-            if type(v) is not python and not traced:
+            v = run.values[k]
+            unread = self.result and v is UNBOUND
+            if not unread and _number_kind(v, run) is not python:
                 raise RefusedLoopError(f"{self.name} is of several types")
         settled, self.counts, self.scalar, self.type = self.counts, True, True, type_
         return settled
 
     def _settle_constant(self, values: Sequence[object]) -> None:
+        if self.result:  # which is read where it has a value
+            values = [v for v in values if v is not UNBOUND] or values
         first = values[0] if self.start is UNBOUND else self.start
         if type(first) not in _CONSTANTS or not all(same(v, first) for v in values):
             raise RefusedLoopError(f"{self.name} changes, and is no traced value")
@@ -213,6 +216,24 @@ class Variable:
         if changed and not self.stays:
             raise RefusedLoopError(f"{self.name} is stored into, and another array elsewhere")
         self.changed = changed
+
+
+def _number_kind(value: object, run: WayRun) -> type | None:
+    """Whether a value is an int or a truth value of Python's, or stands for such a number."""
+    if not isinstance(value, TracedArray):
+        return type(value) if type(value) in _COUNTED else None
+    if not value.scalar or not (value.weak or any(value is h for h in run.numbers)):
+        return None  # NumPy's
+    return next((kind for kind, type_ in _COUNTED.items() if value.type == type_), None)
+
+
+def _kind_of_results(runs: Sequence[WayRun], k: int) -> type | None:
+    """The type of the numbers of Python's that all results are, if these differ."""
+    results = [(run.values[k], run) for run in runs if run.values[k] is not UNBOUND]
+    kinds = {_number_kind(value, run) for value, run in results}
+    traced = any(isinstance(value, TracedArray) for value, _ in results)
+    differ = traced or not all(same(value, results[0][0]) for value, _ in results)
+    return kinds.pop() if len(kinds) == 1 and differ else None
 
 
 def is_number_of_numpy(value: object) -> TypeGuard[np.floating | np.complexfloating]:

@@ -241,13 +241,15 @@ class Ways:
 
     def _note_sizes(self, limits: IntLimits, order: list[int], results: list[list[int]]) -> None:
         """Note the sizes of Python's numbers that are carried; floats have none."""
-        growths, sizes = dict[int, Growth](), limits.sizes
-        for i, (_, v, _) in enumerate(self.carried):
-            if v.counts:
-                outs = {own[i] for own in results}
-                growths[i] = v.growth = limits.growth(v, order[i], outs, self.rows.length)
-        for i, growth in growths.items():
-            sizes.note(order[i], growth)
+        sizes = limits.sizes
+        for of_result in (False, True):  # which may be others
+            growths = dict[int, Growth]()
+            for i, (_, v, _) in enumerate(self.carried):
+                if v.counts and v.result is of_result:
+                    outs = {own[i] for own in results}
+                    growths[i] = v.growth = limits.growth(v, order[i], outs, self.rows.length)
+            for i, growth in growths.items():
+                sizes.note(order[i], growth)
         sizes.largest.update({order[i]: 0 for i, (_, v, _) in enumerate(self.carried) if v.weak})
 
     def _outs(self, run: WayRun, inputs: Sequence[int]) -> list[int]:

@@ -31,17 +31,23 @@ _BITS = 44  # of an offset in an array: what stands above them in an address num
 
 
 class PlannedArray(DeviceArray):
-    """An array on a recording; a `scalar` is a number of the result."""
+    """An array on a recording; a `scalar` is a number of the result, perhaps one of Python's."""
 
-    __slots__ = ("scalar",)
+    __slots__ = ("python", "scalar")
     scalar: bool
+    python: type | None
 
     def __getitem__(self, index: tuple[()]) -> PlannedArray:
         if index != ():
             raise TypeError("the plan computes with an output of its kernel")
         scalar = PlannedArray(self.device, self.shape, self.dtype, self.address, self.owner)
-        scalar.scalar = True
+        scalar.scalar, scalar.python = True, None
         return scalar
+
+    def as_number(self, kind: type) -> PlannedArray:
+        number = self[()]
+        number.python = kind
+        return number
 
     @property
     def number(self) -> int:
@@ -77,7 +83,7 @@ class PlanRecording:
 
     def _new(self, shape: tuple[int, ...], dtype: np.dtype) -> PlannedArray:
         array = PlannedArray(self, shape, dtype, len(self._made) << _BITS, None)
-        array.scalar = False
+        array.scalar, array.python = False, None
         self._made.append(array)
         return array
 
@@ -129,7 +135,7 @@ class PlanRecording:
         def placeholder(leaf: object) -> object:
             if not isinstance(leaf, PlannedArray):
                 return leaf
-            return Placeholder(place.get(leaf.number, -1), scalar=leaf.scalar)
+            return Placeholder(place.get(leaf.number, -1), leaf.python, scalar=leaf.scalar)
 
         return map_leaves(placeholder, result)
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class Placeholder:
-    """Stands for an output of the kernel, or for the scalar that it holds."""
+    """Stands for an output of the kernel, or for the scalar that it holds, perhaps as Python's."""
 
-    __slots__ = ("output", "scalar")
+    __slots__ = ("output", "python", "scalar")
 
-    def __init__(self, output: int, *, scalar: bool) -> None:
-        self.output = output
+    def __init__(self, output: int, python: type | None = None, *, scalar: bool) -> None:
+        self.output, self.python = output, python
         self.scalar = scalar
 
 
@@ -94,6 +94,8 @@ class ResultTemplate:
             if value.scalar:
                 self.scalars.add(value.output)
             self._output(value.output)
+            if value.python is not None:
+                self.steps.append(ResultStep("CALL", value.python, 1))
         elif (
             kind in (*STATIC, float, complex)
             or isinstance(value, np.generic)

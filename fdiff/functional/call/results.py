@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...device_arrays import DeviceArray
 from ...dispatch.variant import Traced
+from ...process.forking import late
 from ...trace import TracedArray
 from ...tree import unflatten
+
+number_of = late("choosing.counters", "fdiff.dispatch", "number_of")
 
 
 def deliver(out: object, scalar: bool) -> object:  # noqa: FBT001 - called for each result
@@ -25,8 +29,18 @@ def results(traced: Traced, outs: Sequence[object]) -> object:
             leaves.append(fixed[0])
             continue
         out, scalar, number = next(numeric)
-        leaves.append(deliver(out, scalar) if number is None else number)
+        if isinstance(number, type):
+            leaves.append(_number(out, number))
+        else:
+            leaves.append(deliver(out, scalar) if number is None else number)
     return unflatten(traced.out_spec, leaves)
+
+
+def _number(out: object, kind: type) -> object:
+    """A result as a number of Python's."""
+    if isinstance(out, TracedArray):
+        return number_of(out, kind)
+    return out.as_number(kind) if isinstance(out, DeviceArray) else kind(out)
 
 
 def tangents(traced: Traced, outs: Sequence[object]) -> object:

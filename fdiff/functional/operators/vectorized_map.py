@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...capture.symbolic_numbers import SymbolicNumber
 from ...dispatch.arguments import Function, argument, traceable
 from ...dispatch.plans import PREPARING
 from ...dispatch.program import Program, program_of
@@ -300,9 +301,9 @@ def _record_one(
             values[k] = traced
         args, kwargs = unflatten(spec, values)
         results, result_spec = flatten(private(f)(*args, **kwargs))
-        outs.extend(results)
+        outs.extend(x.result() if type(x) is SymbolicNumber else x for x in results)
         out_spec.append(result_spec)
-        return [out for out in results if traceable(out)]
+        return [out for out in outs if traceable(out)]
 
     inputs = [_element(x) for x in arrays]
     return record(run, inputs, call), outs, out_spec[0]
