@@ -8,12 +8,12 @@ keeps all of it in registers, where the call of a routine takes longer than its 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 from ..ir.loops import NUMPY, Call
 from ..runtime.status_errors import INDEFINITE, SINGULAR, ZERO_AT
 from .lines import Line, comment, deeper, leave, let, loop_head, store
-
-Matrix = list[list[str]]
+from .unrolled_steps import Matrix, factorise, pull_back_factor, substitute, transposed
 
 
 def emit_inline(call: Call) -> list[Line]:
@@ -46,6 +46,10 @@ class _Text:
         """An expression in the dtype of the results, where factors have 64 bits."""
         return text if self.real == "np.float64" else f"{self.real}({text})"
 
+    def let_rounded(self, text: str) -> str:
+        """A new local in the dtype of the results."""
+        return self.let(self.rounded(text))
+
     def matrix(self, operand: int, columns: int, *, wide: bool = False) -> Matrix:
         """The entries of an operand, of 64 bits if it is `wide`."""
         at = [self._entry(operand, self.order * columns, e) for e in range(self.order * columns)]
@@ -56,6 +60,11 @@ class _Text:
         """Store the entries of a result."""
         for e, value in enumerate(values):
             self.lines.append(store(self._entry(buffer, len(values), e), value))
+
+    def store_lower(self, low: Matrix) -> None:
+        """Store a lower triangular matrix, with zeros above its diagonal."""
+        pairs = product(range(self.order), repeat=2)
+        self.store([low[i][j] if j <= i else "0.0" for i, j in pairs])
 
     def _entry(self, buffer: int, entries: int, e: int) -> str:
         begins = self.call.begins or ("",) * len(self.call.buffers)
@@ -127,12 +136,7 @@ def _solved(text: _Text, right: Matrix) -> None:
     both = [[*a, *b] for a, b in zip(text.matrix(0, n, wide=True), right, strict=True)]
     upper, _ = _eliminated(text, both, may_fail=True)
     solution = [row[n:] for row in upper]
-    for i in reversed(range(n)):
-        for c, value in enumerate(solution[i]):
-            rest = value
-            for k in range(i + 1, n):
-                rest = text.let(text.rounded(f"{rest} - {upper[i][k]} * {solution[k][c]}"))
-            solution[i][c] = text.let(text.rounded(f"{rest} / {upper[i][i]}"))
+    substitute([row[:n] for row in upper], solution, text.let_rounded, upper=True)
     text.store([entry for row in solution for entry in row])
 
 
@@ -175,60 +179,29 @@ def _cofactor(text: _Text) -> None:
 
 
 def _cholesky(text: _Text) -> None:
-    n = text.order
-    low = [[*row[: i + 1], *["0.0"] * (n - 1 - i)] for i, row in enumerate(text.matrix(0, n))]
-    for i in range(n):
-        for j in range(i + 1):
-            value = low[i][j]
-            for k in range(j):
-                value = text.let(f"{value} - {low[i][k]} * {low[j][k]}")
-            if i != j:
-                low[i][j] = text.let(f"{value} / {low[j][j]}")
-            else:
-                text.ends(f"not {value} > 0", INDEFINITE)
-                low[i][i] = text.let(f"math.sqrt({value})")
-    text.store([entry for row in low for entry in row])
+    low = text.matrix(0, text.order)
+    factorise(low, text.let, lambda pivot: text.ends(f"not {pivot} > 0", INDEFINITE))
+    text.store_lower(low)
 
 
 def _triangular(*, flip: bool, unit: bool = False, check: bool = False) -> Callable[[_Text], None]:
     """A writer of the solution of systems with a lower matrix, or with its transpose."""
 
     def write(text: _Text) -> None:
-        n = text.order
-        low, solution = text.matrix(0, n), text.matrix(1, text.columns)
-        for k in range(n if check else 0):
+        low, solution = text.matrix(0, text.order), text.matrix(1, text.columns)
+        for k in range(text.order if check else 0):
             text.ends(f"{low[k][k]} == 0", ZERO_AT + k)
-        for i in reversed(range(n)) if flip else range(n):
-            for c, value in enumerate(solution[i]):
-                rest = value
-                for k in range(i + 1, n) if flip else range(i):
-                    factor = low[k][i] if flip else low[i][k]
-                    rest = text.let(f"{rest} - {factor} * {solution[k][c]}")
-                solution[i][c] = rest if unit else text.let(f"{rest} / {low[i][i]}")
+        matrix = transposed(low) if flip else low
+        substitute(matrix, solution, text.let, upper=flip, unit=unit)
         text.store([entry for row in solution for entry in row])
 
     return write
 
 
 def _cholesky_bar(text: _Text) -> None:
-    """The adjoint of the factorisation, row by row from the last (`runtime.triangular`)."""
-    n = text.order
-    low, bar = text.matrix(0, n), text.matrix(1, n)
-    for k in reversed(range(n)):
-        pivot, rest = low[k][k], bar[k][k]
-        terms = [f"{low[i][k]} * {bar[i][k]}" for i in range(k + 1, n)]
-        if terms:
-            rest = text.let(f"{rest} - ({' + '.join(terms)}) / {pivot}")
-        middle = text.let(f"{rest} / {pivot}")
-        for j in range(k):
-            bar[k][j] = text.let(f"{bar[k][j]} - {middle} * {low[k][j]}")
-        for i in range(k + 1, n):
-            part = bar[i][k] = text.let(f"{bar[i][k]} / {pivot}")
-            for j in range(k):
-                bar[k][j] = text.let(f"{bar[k][j]} - {part} * {low[i][j]}")
-                bar[i][j] = text.let(f"{bar[i][j]} - {part} * {low[k][j]}")
-        bar[k][k] = text.let(f"{middle} / {text.real}(2)")
-    text.store([bar[i][j] if j <= i else "0.0" for i in range(n) for j in range(n)])
+    low, bar = text.matrix(0, text.order), text.matrix(1, text.order)
+    pull_back_factor(low, bar, text.let, text.real)
+    text.store_lower(bar)
 
 
 _WRITERS: dict[str, Callable[[_Text], None]] = {

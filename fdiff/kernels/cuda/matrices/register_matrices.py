@@ -15,6 +15,13 @@ from functools import lru_cache
 from itertools import chain, product
 
 from ....named_tuples import NamedTuple
+from ...codegen.unrolled_steps import (
+    Matrix,
+    factorise,
+    pull_back_factor,
+    substitute,
+    transposed,
+)
 from ...ir.expression_names import renamed
 from ...ir.loops import NUMPY
 from ...runtime.status_errors import INDEFINITE, SINGULAR, ZERO_AT
@@ -86,10 +93,11 @@ class _Entries(NamedTuple):
             if upper or j <= i
         ]
 
-    def store(self, name: str, to: str, n: int) -> Lines:
+    def store(self, low: Matrix, to: str) -> Lines:
         """A lower triangular matrix, with zeros above."""
+        n = len(low)
         return [
-            f"{to}[at + {i * n + j}] = {self.real}({f'{name}{i}_{j}' if j <= i else 0})"
+            f"{to}[at + {i * n + j}] = {self.real}({low[i][j] if j <= i else 0})"
             for i, j in product(range(n), repeat=2)
         ]
 
@@ -97,12 +105,32 @@ class _Entries(NamedTuple):
         """Column `c` of the right-hand sides, in ``b0, b1, ...``."""
         return [f"b{i} = np.float64({source}[right + {i} * columns + c])" for i in range(n)]
 
-    def put(self, to: str, n: int) -> Lines:
-        """``b0, b1, ...`` as column `c` of the solutions."""
-        return [f"{to}[right + {i} * columns + c] = {self.real}(b{i})" for i in range(n)]
+    def put(self, column: Matrix, to: str) -> Lines:
+        """One column of a matrix as column `c` of the solutions."""
+        return [
+            f"{to}[right + {i} * columns + c] = {self.real}({b})" for i, (b,) in enumerate(column)
+        ]
+
+
+class _Steps:
+    """The lines of `unrolled_steps`: each expression has a variable of its own."""
+
+    def __init__(self) -> None:
+        self.lines: Lines = []
+
+    def let(self, text: str) -> str:
+        """A new variable."""
+        name = f"u{len(self.lines)}"
+        self.lines.append(f"{name} = {text}")
+        return name
 
 
 Body = Callable[[int, _Entries], Lines]
+
+
+def _square(name: str, n: int) -> Matrix:
+    """The variables that are the entries of a matrix."""
+    return [[f"{name}{i}_{j}" for j in range(n)] for i in range(n)]
 
 
 def _deeper(lines: Iterable[str], levels: int = 1) -> Lines:
@@ -122,6 +150,15 @@ def _exchanged(test: str, pairs: Iterable[tuple[str, str]]) -> Lines:
             f"{x} = rt.select(hit, {y}, kept)",
             f"{y} = rt.select(hit, kept, {y})",
         ]
+    return out
+
+
+def _eliminated(k: int, n: int) -> Lines:
+    """Column `k` eliminated below the pivot: ``P A = L U`` in place of A."""
+    out: Lines = []
+    for i in range(k + 1, n):
+        out.append(f"a{i}_{k} = a{i}_{k} / pivot")
+        out += [_minus(f"a{i}_{j}", f"a{i}_{k}", f"a{k}_{j}") for j in range(k + 1, n)]
     return out
 
 
@@ -149,23 +186,20 @@ def _factored(n: int) -> Lines:
             "sign = rt.select(zero, 0, sign)",
             f"pivot = rt.select(zero, 1.0, a{k}_{k})",  # there is nothing to eliminate then
         ]
-        for i in range(k + 1, n):
-            out.append(f"a{i}_{k} = a{i}_{k} / pivot")
-            out += [_minus(f"a{i}_{j}", f"a{i}_{k}", f"a{k}_{j}") for j in range(k + 1, n)]
+        out += _eliminated(k, n)
     return out
 
 
-def _substituted(n: int) -> Lines:
-    """``b0, b1, ...`` from a right-hand side to the solution of ``L U x = P b``."""
-    out: Lines = []
+def _solution(n: int, entries: _Entries) -> Lines:
+    """``b0, b1, ...`` from a right-hand side to the solution of ``L U x = P b``, stored in `x`."""
+    exchanges: Lines = []
     for k, i in product(range(n), repeat=2):
         if i > k:
-            out += _exchanged(f"p{k} == {i}", [(f"b{k}", f"b{i}")])
-    out += [_minus(f"b{i}", f"a{i}_{k}", f"b{k}") for i in range(n) for k in range(i)]
-    for i in reversed(range(n)):
-        out += [_minus(f"b{i}", f"a{i}_{k}", f"b{k}") for k in range(i + 1, n)]
-        out.append(f"b{i} = b{i} / a{i}_{i}")
-    return out
+            exchanges += _exchanged(f"p{k} == {i}", [(f"b{k}", f"b{i}")])
+    steps, column = _Steps(), [[f"b{i}"] for i in range(n)]
+    substitute(_square("a", n), column, steps.let, upper=False, unit=True)
+    substitute(_square("a", n), column, steps.let, upper=True)
+    return [*exchanges, *steps.lines, *entries.put(column, "x")]
 
 
 def _regular(lines: Lines) -> Lines:
@@ -179,13 +213,13 @@ def _columns(n: int, lines: Lines) -> Lines:
 
 
 def _solve(n: int, entries: _Entries) -> Lines:
-    each = [*entries.column("b", n), *_substituted(n), *entries.put("x", n)]
+    each = [*entries.column("b", n), *_solution(n, entries)]
     return [*entries.load("a", "a", n), *_factored(n), *_regular(_columns(n, each))]
 
 
 def _inv(n: int, entries: _Entries) -> Lines:
     unit = [f"b{i} = 1.0 if c == {i} else 0.0" for i in range(n)]
-    each = [f"columns = {n}", *_columns(n, [*unit, *_substituted(n), *entries.put("x", n)])]
+    each = [f"columns = {n}", *_columns(n, [*unit, *_solution(n, entries)])]
     return [*entries.load("a", "a", n), *_factored(n), *_regular(each)]
 
 
@@ -234,9 +268,7 @@ def _factored_fully(n: int) -> Lines:
             out += _exchanged(f"row == {i}", [*rows, (f"r{k}", f"r{i}")])
             out += _exchanged(f"column == {i}", [*columns, (f"q{k}", f"q{i}")])
         out.append(f"pivot = rt.select(a{k}_{k} == 0, 1.0, a{k}_{k})")
-        for i in range(k + 1, n):
-            out.append(f"a{i}_{k} = a{i}_{k} / pivot")
-            out += [_minus(f"a{i}_{j}", f"a{i}_{k}", f"a{k}_{j}") for j in range(k + 1, n)]
+        out += _eliminated(k, n)
     return out
 
 
@@ -262,52 +294,38 @@ def _cofactor(n: int, entries: _Entries) -> Lines:
 
 
 def _cholesky(n: int, entries: _Entries) -> Lines:
-    out = [*entries.load("a", "a", n, upper=False), "fails = np.int64(0)"]
-    for i in range(n):
-        for j in range(i + 1):
-            out += [_minus(f"a{i}_{j}", f"a{i}_{k}", f"a{j}_{k}") for k in range(j)]
-            if j < i:
-                out.append(f"a{i}_{j} = a{i}_{j} / a{j}_{j}")
-        pivot = f"a{i}_{i}"
-        out += [f"fails = rt.select({pivot} > 0, fails, 1)", f"{pivot} = math.sqrt({pivot})"]
-    stored = _deeper(entries.store("a", "x", n))
+    steps, low = _Steps(), _square("a", n)
+
+    def check(pivot: str) -> None:
+        steps.lines.append(f"fails = rt.select({pivot} > 0, fails, 1)")
+
+    factorise(low, steps.let, check)
+    out = [*entries.load("a", "a", n, upper=False), "fails = np.int64(0)", *steps.lines]
+    stored = _deeper(entries.store(low, "x"))
     return [*out, "if fails:", f"    status[0] = {INDEFINITE}", "else:", *stored]
 
 
 def _cholesky_bar(n: int, entries: _Entries) -> Lines:
-    """Murray's section 3.2 (`runtime.triangular`): the cotangent `b`, row by row from the last."""
-    out = [*entries.load("a", "a", n, upper=False), *entries.load("b", "b", n, upper=False)]
-    for k in reversed(range(n)):
-        below = range(k + 1, n)
-        out.append("total = np.float64(0)")
-        out += [f"total = total + a{i}_{k} * b{i}_{k}" for i in below]
-        out.append(f"middle = (b{k}_{k} - total / a{k}_{k}) / a{k}_{k}")
-        out += [_minus(f"b{k}_{j}", "middle", f"a{k}_{j}") for j in range(k)]
-        for i in below:
-            out.append(f"b{i}_{k} = b{i}_{k} / a{k}_{k}")
-            for j in range(k):
-                out.append(_minus(f"b{k}_{j}", f"b{i}_{k}", f"a{i}_{j}"))
-                out.append(_minus(f"b{i}_{j}", f"b{i}_{k}", f"a{k}_{j}"))
-        out.append(f"b{k}_{k} = middle / 2")
-    return [*out, *entries.store("b", "x", n)]
+    steps, bar = _Steps(), _square("b", n)
+    pull_back_factor(_square("a", n), bar, steps.let, "np.float64")
+    loads = [line for name in "ab" for line in entries.load(name, name, n, upper=False)]
+    return [*loads, *steps.lines, *entries.store(bar, "x")]
 
 
-def _triangular(*, transposed: bool, unit: bool = False, checked: bool = False) -> Body:
+def _triangular(*, flip: bool, unit: bool = False, checked: bool = False) -> Body:
     """``low x = b``, or with the transpose of `low`; a zero on its diagonal may be an error."""
 
     def lines(n: int, entries: _Entries) -> Lines:
         out = entries.load("a", "a", n, upper=False)
-        each = entries.column("b", n)
-        for i in reversed(range(n)) if transposed else range(n):
-            others = range(i + 1, n) if transposed else range(i)
-            pairs = ((k, f"a{k}_{i}" if transposed else f"a{i}_{k}") for k in others)
-            each += [_minus(f"b{i}", entry, f"b{k}") for k, entry in pairs]
-            each += [] if unit else [f"b{i} = b{i} / a{i}_{i}"]
+        steps, column = _Steps(), [[f"b{i}"] for i in range(n)]
+        matrix = transposed(_square("a", n)) if flip else _square("a", n)
+        substitute(matrix, column, steps.let, upper=flip, unit=unit)
         if checked:  # without right-hand sides nothing is solved, so nothing fails
             tests = ((f"if columns > 0 and a{i}_{i} == 0:", f"    status[0] = {ZERO_AT + i}")
                      for i in reversed(range(n)))  # fmt: skip
             out += chain.from_iterable(tests)
-        return [*out, *_columns(n, [*each, *entries.put("x", n)])]
+        each = [*entries.column("b", n), *steps.lines, *entries.put(column, "x")]
+        return [*out, *_columns(n, each)]
 
     return lines
 
@@ -320,11 +338,11 @@ _ROUTINES: dict[str, tuple[str, Body, bool]] = {  # buffers, body, whether there
     "cofactor": ("a, x", _cofactor, False),
     "cholesky": ("a, x", _cholesky, False),
     "cholesky_bar": ("a, b, x", _cholesky_bar, False),
-    "triangular0": ("a, b, x", _triangular(transposed=False), True),
-    "triangular1": ("a, b, x", _triangular(transposed=True), True),
-    "triangular0checked": ("a, b, x", _triangular(transposed=False, checked=True), True),
-    "triangular1checked": ("a, b, x", _triangular(transposed=True, checked=True), True),
-    "triangular0unit": ("a, b, x", _triangular(transposed=False, unit=True), True),
-    "triangular1unit": ("a, b, x", _triangular(transposed=True, unit=True), True),
+    "triangular0": ("a, b, x", _triangular(flip=False), True),
+    "triangular1": ("a, b, x", _triangular(flip=True), True),
+    "triangular0checked": ("a, b, x", _triangular(flip=False, checked=True), True),
+    "triangular1checked": ("a, b, x", _triangular(flip=True, checked=True), True),
+    "triangular0unit": ("a, b, x", _triangular(flip=False, unit=True), True),
+    "triangular1unit": ("a, b, x", _triangular(flip=True, unit=True), True),
 }  # fmt: skip
 _MOST = {"cofactor": 5}  # orders up to which texts have fewer than a thousand lines
