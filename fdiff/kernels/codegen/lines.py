@@ -13,6 +13,7 @@ from itertools import takewhile
 from ...named_tuples import NamedTuple
 from ..ir.expression_names import renamed
 from ..kernel_source import INDENT
+from ..runtime.status_errors import ABANDONED, INDEFINITE, OUT_OF_BOUNDS, SINGULAR, STOPPED
 
 
 class LineKind(Enum):
@@ -89,9 +90,22 @@ def deeper(lines: Iterable[Line], levels: int = 1) -> Iterator[Line]:
         yield Line(text, kind, target, depth + levels, functions)
 
 
+_STATUS_NAMES = {
+    leave(status).text: f"  # {name}"
+    for name, status in (
+        ("OUT_OF_BOUNDS", OUT_OF_BOUNDS),
+        ("SINGULAR", SINGULAR),
+        ("INDEFINITE", INDEFINITE),
+        ("STOPPED", STOPPED),
+        ("ABANDONED", ABANDONED),
+    )
+}
+
+
 def text_of(lines: Iterable[Line]) -> str:
-    """The lines as text."""
-    return "".join(f"{INDENT * line.depth}{line.text}\n" for line in lines)
+    """The lines as text, in which comments name the statuses."""
+    name_of = _STATUS_NAMES.get
+    return "".join(f"{INDENT * line.depth}{line.text}{name_of(line.text, '')}\n" for line in lines)
 
 
 def texts_of(lines: Iterable[Line]) -> list[str]:

@@ -24,7 +24,8 @@ from ..ir.parallel import (
     name_of_private_copy,
 )
 from ..kernel_source import WorkspaceBuffer
-from ..runtime.worker_code import CONSTANTS, WORKER
+from ..runtime.status_errors import ABANDONED
+from ..runtime.worker_code import WORKER
 from .lines import Line, LineKind, deeper, leave, let, load, loop_head, store
 from .loop_nest import emit_nest
 from .program_items import emit_item
@@ -60,7 +61,7 @@ def parallel_text(buffers: Mapping[str, int], outputs: int, symbols: SymbolTable
     count = 1 + max(buffers.values(), default=-1)
     written = [f"out{k}" for k in range(outputs)] + [f"r{k}" for k in range(count)]
     call = call_text("barrier", "worker", "first_part", *written)
-    barrier = (Line(f"if {call} != 0:"), *deeper([leave(CONSTANTS["ABANDONED"])]))
+    barrier = (Line(f"if {call} != 0:"), *deeper([leave(ABANDONED)]))
     return ParallelText(buffers, barrier, symbols)
 
 

@@ -80,7 +80,7 @@ class BodyText:
 
 _LOOK = (1 << 16) - 1  # trips of a microsecond or less, after which a loop looks whether to stop
 _SELDOM = (1 << 6) - 1  # trips that may take long, after which a loop looks at the clock
-_LATE = 1 << 28  # ticks of the clock, about a tenth of a second
+_LATE = 1 << 28  # ticks of the clock, about a tenth of a second: 268,435,456
 
 
 def emit_control(item: ControlItem, symbols: SymbolTable, emit: Emit) -> list[Line]:
@@ -134,7 +134,11 @@ class _LoopText:
         test = BodyText(condition, self.symbols, emit, names)
         (out,) = condition.lowered.outputs
         memory = [] if out.scalar else [test.taken(out.name, out.dtype, 1)]
-        many = [Line(f"if {trip} == {limit}:"), *deeper([leave(f"{NOT_CONVERGED} - {limit}")])]
+        many = [
+            comment("the limit of trips: status NOT_CONVERGED, less the limit"),
+            Line(f"if {trip} == {limit}:"),
+            *deeper([leave(f"{NOT_CONVERGED} - {limit}")]),
+        ]
         lines = [
             *test.lines,
             Line(f"if not ({test.output(0)}):"),
@@ -213,7 +217,9 @@ class _LoopText:
         now, then = ("", seldom) if self.loop.body.is_long else (each, "")
         late = f"{word} < 0 and {then}rt.ticks() - {STARTED} > {_LATE}"
         test = Line(f"if {now}({word} > 0 or {late}):")
-        return [comment("stop for an exception"), test, *deeper([leave(STOPPED)])]
+        often = "a trip" if self.loop.body.is_long else f"{_LOOK + 1:,} trips"
+        why = f"once in {often}: whether an exception waits, or a call lasts for 2**28 ticks"
+        return [comment(why), test, *deeper([leave(STOPPED)])]
 
     def begin_of_trip(self) -> Iterator[Line]:
         """Its number, its rows, and where its outs go."""

@@ -17,6 +17,7 @@ ZERO_AT = 16  # plus k: the diagonal of a triangular matrix is zero at position 
 # "jump threading" then freezes the flag within the loop, which is no longer vectorised for that.
 OUT_OF_RANGE = -1
 STOPPED = 5  # an exception has ended the wait for a kernel whose loops went on
+ABANDONED = -3  # a worker left the kernel because another one had
 NOT_CONVERGED = -4  # minus the number of trips that a loop may have
 
 # Those that routines return, by the words for them in their texts.

@@ -20,6 +20,7 @@ Macros (`macros`) are the words of a pool and of its workers (`POOL`, `WORKER`),
 from __future__ import annotations
 
 from .macros import expand
+from .status_errors import ABANDONED
 
 _LINE = 16  # words: two cache lines, which processors fetch together
 POOL = {
@@ -55,7 +56,7 @@ CONSTANTS = {
     "LINE": _LINE,
     "SPINS": 2000,  # reads of a word before a waiting worker blocks: about 30 us
     "CLOSED": 1 << 32,
-    "ABANDONED": -3,  # status of a kernel that a worker left because another one had
+    "ABANDONED": ABANDONED,
 }
 # Entries before the integer table of a parallel kernel: its pool, its code, the most threads.
 HEADER = {"JOB_POOL": -1, "JOB_CODE": -2, "JOB_THREADS": -3}
