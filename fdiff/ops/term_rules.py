@@ -20,7 +20,6 @@ from .terms import (
     Run,
     TermSweep,
     common,
-    extent,
     in_other_rows,
     ones_like,
     placed,
@@ -267,6 +266,25 @@ def _entry_along(term: LinearTerm, axis: int, row: Run, place: int) -> LinearTer
 
 def _reshaped(term: LinearTerm, source: Shape, target: Shape, groups: Groups) -> LinearTerm:
     """A term whose window fits."""
+    rows = _reshaped_window(term, source, target, groups)
+
+    def change(a: Array) -> Array:
+        lead, new = list(a.shape[: len(source)]), [1] * len(target)
+        for first, second in groups:
+            if any(a.shape[k] != 1 for k in first):
+                for k in first:
+                    lead[k] = term.rows[k][1]
+                for k in second:
+                    new[k] = rows[k][1]
+        rest = a.shape[len(source) :]
+        full = (*lead, *rest)
+        return np.reshape(a if full == a.shape else np.broadcast_to(a, full), (*new, *rest))
+
+    return term.changed(rows, change)
+
+
+def _reshaped_window(term: LinearTerm, source: Shape, target: Shape, groups: Groups) -> tuple[Run, ...]:
+    """The window of a term in the reshaped array."""
     rows: list[Run] = [(0, n, 1) for n in target]
     for first, second in groups:
         if all(term.rows[k] == (0, source[k], 1) for k in first):
@@ -278,21 +296,7 @@ def _reshaped(term: LinearTerm, source: Shape, target: Shape, groups: Groups) ->
         at = np.ravel_multi_index([term.rows[k][0] for k in first], [source[k] for k in first])
         for k, start in zip(second, np.unravel_index(at, [target[k] for k in second]), strict=True):
             rows[k] = (int(start), 1, 1)
-    count, sides = len(source), extent(tuple(rows))
-
-    def change(a: Array) -> Array:
-        lead, new = list(a.shape[:count]), [1] * len(target)
-        for first, second in groups:
-            if any(a.shape[k] != 1 for k in first):
-                for k in first:
-                    lead[k] = term.rows[k][1]
-                for k in second:
-                    new[k] = sides[k]
-        full = (*lead, *a.shape[count:])
-        a = a if full == a.shape else np.broadcast_to(a, full)
-        return np.reshape(a, (*new, *a.shape[count:]))
-
-    return term.changed(tuple(rows), change)
+    return tuple(rows)
 
 
 # --- indices -------------------------------------------------------------------------------------

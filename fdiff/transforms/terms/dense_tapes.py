@@ -123,11 +123,7 @@ class DenseDerivation(BlockDerivation):
         matrix = None if symmetric else side_by_side(sweep, node)
         if matrix is None:
             entries = self.entries(sweep, node, o, i, shape)
-            entries = lower_entries(entries) if symmetric else entries
-            self.facts.listed += sum(len(e.rows) for e in entries)
-            lists = each_once(entries, shape, type_.dtype)
-            lists += [_mirrored_entries(e) for e in lists] if symmetric else []
-            self.facts.stored += sum(len(e.rows) for e in lists)
+            lists = self._listed(entries, shape, type_.dtype, symmetric=symmetric)
             matrix = np.reshape(in_places(lists, shape, type_.dtype), shape)
         else:
             self.facts.stored += sum(t.size for t in sweep.terms.get(node, ()))
@@ -139,6 +135,17 @@ class DenseDerivation(BlockDerivation):
             np.transpose(matrix), self.asked.types[(o - o % width + i) * width + o % width].shape
         )
         return block, (SparseBlock((shape[1], shape[0]), _NOTHING, _NOTHING), across)
+
+    def _listed(
+        self, entries: list[Entries], shape: tuple[int, int], dtype: np.dtype, *, symmetric: bool
+    ) -> list[Entries]:
+        """Each entry of a block once; of a symmetric block the lower triangle, and its mirror."""
+        entries = lower_entries(entries) if symmetric else entries
+        self.facts.listed += sum(len(e.rows) for e in entries)
+        lists = each_once(entries, shape, dtype)
+        lists += [_mirrored_entries(e) for e in lists] if symmetric else []
+        self.facts.stored += sum(len(e.rows) for e in lists)
+        return lists
 
 
 def dense_tape(tape: Tape, asked: Asked, values: Known) -> SparseTape | None:
@@ -175,17 +182,21 @@ def side_by_side(sweep: LinearSweep, node: int) -> Array | None:
         if not more:
             return None
         blocks += more
+    return _joined(sorted(blocks, key=lambda pair: pair[0]), type_, columns)
+
+
+def _joined(blocks: list[tuple[int, Array]], type_: ArrayType, columns: int) -> Array | None:
+    """A matrix of blocks, each with its first column, and zeros between; None if blocks overlap."""
     parts: list[Array] = []
     at = 0
-    for first, block in sorted(blocks, key=lambda pair: pair[0]):
+    for first, block in [*blocks, (columns, None)]:
         if first < at:
             return None
         if first > at:
             parts.append(np.zeros((type_.size, first - at), type_.dtype))
-        parts.append(block)
-        at = first + block.shape[1]
-    if at < columns:
-        parts.append(np.zeros((type_.size, columns - at), type_.dtype))
+        if block is not None:
+            parts.append(block)
+            at = first + block.shape[1]
     return np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
 
 

@@ -32,10 +32,30 @@ def columns_of_gathered_rows(sweep: LinearSweep, node: int) -> Array | None:
     size = sweep.type(node).size
     while sweep.tape.nodes[node].primitive is reshape:
         (node,) = sweep.tape.nodes[node].args
-    type_, columns, terms = sweep.type(node), sweep.cuts.columns, sweep.terms.get(node, ())
-    rows = whole(type_.shape)
+    type_, columns = sweep.type(node), sweep.cuts.columns
+    terms = _wide_and_single(sweep, node)
+    if terms is None:
+        return None
+    wide, *single = terms
+    place = np.full(columns, -1)
+    place[wide.cols.reshape(-1)] = np.arange(wide.cols.size)
+    assert wide.coef is not None
+    # Where no column is gathered there is nothing, also beside infinities.
+    matrix = np.where(place >= 0, _spread(wide.coef, place), np.zeros((), type_.dtype))
+    for t in single:
+        chosen = t.cols[..., np.newaxis] == np.arange(columns)
+        matrix = np.where(chosen, _factor(sweep, t, type_), matrix)
+    return np.reshape(np.broadcast_to(matrix, (*type_.shape, columns)), (size, columns))
+
+
+def _wide_and_single(sweep: LinearSweep, node: int) -> list[LinearTerm] | None:
+    """The term that gathers rows, then terms of one column in each row; None of other nodes.
+
+    No two of the terms have a column in common.
+    """
+    terms, rows = sweep.terms.get(node, ()), whole(sweep.type(node).shape)
     wide = [t for t in terms if t.coef is not None and len(t.extra) == 1 and _gathers(t.coef)]
-    single = [t for t in terms if not t.extra and t.cols.size * columns <= MASK]
+    single = [t for t in terms if not t.extra and t.cols.size * sweep.cuts.columns <= MASK]
     if (
         len(wide) != 1
         or len(wide) + len(single) != len(terms)
@@ -46,15 +66,7 @@ def columns_of_gathered_rows(sweep: LinearSweep, node: int) -> Array | None:
     apart = [distinct(t.cols) for t in terms]
     if len(distinct(np.concatenate(apart))) != sum(map(len, apart)):
         return None
-    place = np.full(columns, -1)
-    place[wide[0].cols.reshape(-1)] = np.arange(wide[0].cols.size)
-    assert wide[0].coef is not None
-    # Where no column is gathered there is nothing, also beside infinities.
-    matrix = np.where(place >= 0, _spread(wide[0].coef, place), np.zeros((), type_.dtype))
-    for t in single:
-        chosen = t.cols[..., np.newaxis] == np.arange(columns)
-        matrix = np.where(chosen, _factor(sweep, t, type_), matrix)
-    return np.reshape(np.broadcast_to(matrix, (*type_.shape, columns)), (size, columns))
+    return [*wide, *single]
 
 
 def _factor(sweep: LinearSweep, t: LinearTerm, type_: ArrayType) -> Array:

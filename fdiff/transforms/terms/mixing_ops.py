@@ -67,20 +67,29 @@ def _of_operand(sweep: MixingSweep, node: Node, q: int) -> list[list[LinearTerm]
         return [_coloured(sweep, node, q, *declared.nonzero())]
     pairs = _independent(sweep, node, q) if len(node.types) == 1 else []
     mixing = [k for k in range(type_.ndim) if k not in [along for _, along in pairs]]
-    count = prod(type_.shape[k] for k in mixing) * (2 if type_.dtype.kind == "c" else 1)
     (source, *_) = sweep.source_of(node.args[q])
     if type_.dtype.kind != "c" and not any(type_.shape[along] > 1 for _, along in pairs):
-        places, values = sweep.cuts.listed(source.source)
-        reached = distinct(places.cols).astype(np.int64)
-        if len(reached) < count:
-            at = np.searchsorted(reached, places.cols) * type_.size + places.rows
-            values = np.ones(len(at), type_.dtype) if values is None else values
-            flat = apply(scatter_set, np.zeros(len(reached) * type_.size, type_.dtype), values, at)
-            seeds = np.reshape(flat, (len(reached), *type_.shape))
+        few = _reaching(sweep, type_, source.source, prod(type_.shape[k] for k in mixing))
+        if few is not None:
+            seeds, reached = few
             return _terms(sweep, node, q, seeds, [_columns(t, reached) for t in node.types], SEED)
     seeds, cols = _units(sweep, type_, pairs, mixing, node.type.ndim)
     maps = [cols if k == 0 else _columns(t, cols.reshape(-1)) for k, t in enumerate(node.types)]
     return _terms(sweep, node, q, seeds, maps, source.source)
+
+
+def _reaching(
+    sweep: MixingSweep, type_: ArrayType, source: int, most: int
+) -> tuple[Array, np.ndarray] | None:
+    """Seeds of the columns that reach an operand, and the columns; None from `most` columns on."""
+    places, values = sweep.cuts.listed(source)
+    reached = distinct(places.cols).astype(np.int64)
+    if len(reached) >= most:
+        return None
+    at = np.searchsorted(reached, places.cols) * type_.size + places.rows
+    values = np.ones(len(at), type_.dtype) if values is None else values
+    flat = apply(scatter_set, np.zeros(len(reached) * type_.size, type_.dtype), values, at)
+    return np.reshape(flat, (len(reached), *type_.shape)), reached
 
 
 def _coloured(
