@@ -32,7 +32,7 @@ from .llvm.machine import Loaded
 from .llvm.stub import entry_stub as stub
 from .llvm.stub.stub_binding import rehearsed, stub_fault
 from .llvm.text_to_module import function_of, module_of
-from .runtime.blas import table
+from .runtime.blas_lapack_addresses import table
 from .runtime.routines import has_vectors, routine_text
 from .runtime.worker_code import TEXTS
 from .thread_pool import WorkerCode, pool

@@ -17,7 +17,7 @@ from fdiff.kernels.llvm import machine
 from fdiff.kernels.llvm.arithmetic import UnknownWordError
 from fdiff.kernels.llvm.stub import entry_stub
 from fdiff.kernels.llvm.text_to_module import function_of, module_of
-from fdiff.kernels.runtime.blas import table
+from fdiff.kernels.runtime.blas_lapack_addresses import table
 from fdiff.kernels.runtime.routines import routine_text
 
 WORD = st.integers(-(2**31), 2**31)

@@ -57,7 +57,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     ),
     "kernels/ir/graph_of_tape.py": ("i1", DTYPE),
     "kernels/ir/expression_names.py": ("max min", FUNCTION),
-    "kernels/llvm/instructions.py": ("i1", DTYPE),
+    "kernels/llvm/word_instructions.py": ("i1", DTYPE),
     "kernels/llvm/llvm_words.py": ("max min", FUNCTION),
     "kernels/passes/parallel/cost_model.py": (
         "cholesky cholesky_bar cofactor det inv slogdet solve", ROUTINE,

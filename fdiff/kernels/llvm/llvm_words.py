@@ -13,13 +13,12 @@ from llvmlite import ir
 
 from ..ir.word_table import DTYPES, Word, word_of
 from ..runtime import maths, scalar
-from . import instructions as do
-from . import processor_words
+from . import fast_math, processor_words
+from . import word_instructions as do
 from .arithmetic import UnknownWordError
 from .function_builder import FunctionBuilder, declare, parameters_of
-from .instructions import Formula
 from .statements import write
-from .types import TypedValue, convert, is_real, llvm_type
+from .types import Formula, TypedValue, convert, is_real, llvm_type
 
 
 def call(to: FunctionBuilder, home: str, name: str, args: list[TypedValue]) -> TypedValue:
@@ -129,8 +128,8 @@ _INSTRUCTIONS: dict[str, Formula] = {
     "rt.fmax": do.extremum("llvm.maxnum", ">"),
     "rt.fmin": do.extremum("llvm.minnum", "<"),
     "rt.ldexp": do.ldexp,
-    "rt.add": do.reorderable("fadd", "add"),
-    "rt.multiply": do.reorderable("fmul", "mul"),
+    "rt.add": fast_math.reorderable("fadd", "add"),
+    "rt.multiply": fast_math.reorderable("fmul", "mul"),
     "rt.frem": do.remainder,
     "rt.bits": do.bits,
     "rt.part_begin": do.share,
@@ -138,7 +137,7 @@ _INSTRUCTIONS: dict[str, Formula] = {
     "rt.load_vector": do.load_vector,
     "rt.store_vector": do.store_vector,
     "rt.broadcast": do.broadcast,
-    "rt.sum_vector": do.total,
+    "rt.sum_vector": fast_math.total,
     "rt.offset": do.offset,
     "rt.address": do.address,
     "rt.stack": do.stack_words,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from .function_builder import stack_slot
-from .instructions import opaque
 from .machine import target
 from .types import BYTE, WORD, TypedValue, convert, integer
+from .word_instructions import opaque
 
 # Masks of a register: invalid, division by zero and overflow; and every flag.
 _X86 = 0x0D, 0x3F

@@ -9,6 +9,8 @@ integer is computed in double precision.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from ...named_tuples import NamedTuple
@@ -25,6 +27,9 @@ class TypedValue(NamedTuple):
 
     type: str
     value: ir.Value
+
+
+Formula = Callable[[ir.IRBuilder, list[TypedValue]], TypedValue]  # of a word of kernel texts
 
 
 def width(type_: str) -> int:

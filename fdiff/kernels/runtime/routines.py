@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from .blas import places
+from .blas_lapack_addresses import places
 from .linalg_routines import DECOMPOSITIONS
 from .macros import NUMPY_NAMES, expand
 from .matrix_products import PRODUCTS

@@ -1,12 +1,10 @@
 """Words of kernel texts that are an LLVM instruction or two: numbers, vectors, memory and calls.
 
 Each function here is a formula of `words`: it appends to `code` the instructions that compute the
-word's result from `args`.
+word's result from `args`. Sums that LLVM may reorder stand in `fast_math`.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from llvmlite import ir
 
@@ -15,6 +13,7 @@ from .function_builder import declare, stack_slot
 from .types import (
     BYTE,
     WORD,
+    Formula,
     TypedValue,
     convert,
     integer,
@@ -24,10 +23,6 @@ from .types import (
     unified,
     width,
 )
-
-Formula = Callable[[ir.IRBuilder, list[TypedValue]], TypedValue]
-# Lets LLVM vectorise a sum by reordering it; NaN and infinities keep their meaning.
-_REORDERABLE = ("reassoc", "nsz", "contract")
 
 
 def intrinsic(code: ir.IRBuilder, name: str, args: list[TypedValue]) -> TypedValue:
@@ -96,18 +91,6 @@ def absolute(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
         return x
     negative = code.icmp_signed("<", x.value, ir.Constant(x.value.type, 0))
     return TypedValue(x.type, code.select(negative, code.neg(x.value), x.value))
-
-
-def reorderable(on_reals: str, on_integers: str) -> Formula:
-    """A sum or product that LLVM may reorder with others of its kind."""
-
-    def formula(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
-        x, y = args[0], convert(code, args[1], args[0].type)
-        if is_real(x.type):
-            return TypedValue(x.type, getattr(code, on_reals)(x.value, y.value, flags=_REORDERABLE))
-        return TypedValue(x.type, getattr(code, on_integers)(x.value, y.value))
-
-    return formula
 
 
 def conversion(type_: str) -> Formula:
@@ -221,19 +204,6 @@ def broadcast(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
     single = code.insert_element(undefined, args[0].value, ir.Constant(ir.IntType(32), 0))
     mask = ir.Constant(ir.VectorType(ir.IntType(32), count), None)
     return TypedValue(type_, code.shuffle_vector(single, undefined, mask))
-
-
-def total(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
-    type_, value = args[0]
-    assert isinstance(value.type, ir.VectorType)
-    entry, count = type_.split("x")
-    number = llvm_type(entry)
-    name = f"llvm.vector.reduce.fadd.v{count}f{8 * width(entry)}"
-    signature = ir.FunctionType(number, [number, value.type])
-    function = code.module.declare_intrinsic(name, (), signature)
-    # Without "reassoc" LLVM would add one entry after the other, not halves of the vector.
-    start = ir.Constant(number, -0.0)
-    return TypedValue(entry, code.call(function, [start, value], fastmath=("reassoc",)))
 
 
 def _literal(x: TypedValue) -> int:
