@@ -47,6 +47,7 @@ FAMILIES = frozenset(
 def pytest_addoption(parser):
     parser.addoption("--progress", action="store_true", help="a line of progress, not dots")
     parser.addoption("--sample", action="store_true", help="a part of the rows of long sweeps")
+    parser.addoption("--part", type=int, default=0, help="which part --sample runs: 0 to 7")
     parser.addoption("--record-durations", action="store_true", help="make durations.txt anew")
 
 
@@ -72,6 +73,15 @@ def pytest_collection():
         gc.enable()
 
 
+def pytest_report_header(config):
+    if not config.option.sample:
+        return "rows: all of each test"
+    part = config.option.part
+    return (
+        f"rows: {ROWS} of each test, and part {part} of {RATE} of the others; without --sample all"
+    )
+
+
 def pytest_collection_modifyitems(config, items):
     if config.option.sample:
         sample(config, items)
@@ -81,8 +91,8 @@ def pytest_collection_modifyitems(config, items):
 def sample(config, items):
     """Of each test some rows: the first ones, and of the others one in N, by a hash of its name.
 
-    Which rows these are depends on their names alone, so that it is the same everywhere.
-    `sampled.txt` tells N where it is another.
+    Which rows these are depends on their names and on ``--part`` alone, so that it is the same
+    everywhere; all parts together are all rows. `sampled.txt` tells N where it is another.
     """
     rows = (line.split() for line in SAMPLED.read_text(encoding="utf-8").splitlines())
     rates = {row[1]: int(row[0]) for row in rows if row[0] != "#"}
@@ -93,7 +103,7 @@ def sample(config, items):
         rate = rates.get(name) or rates.get(item.nodeid.partition("/test_")[0], RATE)
         seen[name] += 1
         first = seen[name] <= ROWS and rate <= RATE
-        return not row or first or zlib.crc32(row.encode()) % rate == 0
+        return not row or first or zlib.crc32(row.encode()) % rate == config.option.part % rate
 
     parts = {True: [], False: []}
     for item in items:
