@@ -18,7 +18,6 @@ REGULAR_EXPRESSIONS = {
     "kernels/bytecode/interpreter.py": WRITTEN,
     "kernels/compiler_choice.py": OTHERS,
     "kernels/cuda/devices/adapter.py": OTHERS,
-    "kernels/cuda/matrices/register_matrices.py": WRITTEN,
     "kernels/cuda/nests/nest_text.py": "what a line for GPUs assigns: these are strings",
     "kernels/file_owners.py": OTHERS,
     "kernels/installation.py": OTHERS,

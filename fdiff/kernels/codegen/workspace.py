@@ -65,16 +65,16 @@ def _memory_by_item(program: LoopProgram | ParallelProgram, short: set[str]) -> 
     """
     for item in program.all_items:
         if not isinstance(item, TileLoop):
-            yield list(_memory(item))
+            yield list(memory_of(item))
             continue
-        names = [list(_memory(inner)) for inner in item.items]
+        names = [list(memory_of(inner)) for inner in item.items]
         whole = [name for some in names for name in some if name not in short]
         yield whole
         yield from names
         yield whole
 
 
-def _memory(item: Item | Conditional) -> Iterator[str]:
+def memory_of(item: Item | Conditional) -> Iterator[str]:
     """The names of the memory that an item uses."""
     for inner in nests_and_calls(item):
         if isinstance(inner, Call):

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import cast
 
 from ...kernel_rule import Kind
+from ..codegen.workspace import memory_of
 from ..ir.combiners import Combiner
 from ..ir.expression_names import names_in, table_entry
 from ..ir.index_expressions import Dims, size
@@ -15,8 +16,6 @@ from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import (
     BLOCK,
     NUMPY,
-    Call,
-    Item,
     LoopProgram,
     Nest,
     Statement,
@@ -145,8 +144,8 @@ class KernelTexts:
     def temporaries_of(self, tiles: TileLoop) -> list[Temporary]:
         """The temporaries that only this tile loop uses."""
         others = (item for item in self._program.items if item is not tiles)
-        used = {name for item in others for name in _memory(item)}
-        own = set(_memory(tiles)) - used
+        used = {name for item in others for name in memory_of(item)}
+        own = set(memory_of(tiles)) - used
         return [t for t in self._program.temporaries if t.name in own]
 
     def tile(
@@ -345,14 +344,6 @@ def _loaded(name: str, dtype: str) -> str:
 
 def _atom(text: str) -> str:
     return text if text.isidentifier() else f"({text})"
-
-
-def _memory(item: Item) -> Iterable[str]:
-    for part in nests_and_calls(item):
-        if isinstance(part, Call):
-            yield from part.buffers
-        else:
-            yield from (s.memory for s in part.all_statements if s.access is not None)
 
 
 def _buffers(step: LibraryCall | SortKeys) -> tuple[str, ...]:
