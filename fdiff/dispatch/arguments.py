@@ -152,12 +152,9 @@ class ResultNumber:
 def traceable(out: object) -> bool:
     """Whether `out` is a number or an array of numbers."""
     if isinstance(out, (np.ndarray, np.generic)):
-        return out.dtype.kind in NUMERIC or _holds_traced(out)
+        entries = out.flat if isinstance(out, np.ndarray) else ()
+        return out.dtype.kind in NUMERIC or any(isinstance(e, TracedArray) for e in entries)
     return isinstance(out, (TracedArray, ResultNumber, *NUMBERS))
-
-
-def _holds_traced(out: np.ndarray | np.generic) -> bool:
-    return isinstance(out, np.ndarray) and any(isinstance(e, TracedArray) for e in out.flat)
 
 
 def as_input(leaf: object, *, differentiate: bool) -> ArgumentSpec:

@@ -99,8 +99,3 @@ def _read_by(f: Function) -> Iterator[tuple[str, object]]:
     for name in code.co_names:
         if name in function.__globals__:
             yield name, function.__globals__[name]
-
-
-def output_names(traced: Traced) -> list[str]:
-    """``out0``, ``out1``, ... for the numeric results."""
-    return [f"out{k}" for k in range(len(traced.tape.outputs))]

@@ -7,7 +7,6 @@ from functools import partial
 from types import MethodType
 
 from .. import kernels
-from ..arraytype import ArrayType
 from ..device_arrays import CPU
 from ..dispatch.arguments import WAY_OUT, Argnums, Function
 from ..dispatch.plans import PlanStep
@@ -26,7 +25,7 @@ from ..tracebacks import public
 from ..transforms.custom_calls import inlined
 from ..transforms.linearity import Dependence
 from ..user_lines import show_line
-from .array_names import input_facts, output_names
+from .array_names import input_facts
 from .costs import all_costs, kernel_of
 from .explained_facts import InputFact, StepFact
 from .explanation import Explanation
@@ -216,7 +215,7 @@ def _uncomparable_read(variant: Variant) -> str:
 def _explained(subject: _Subject) -> Explanation:
     variant, traced, f = subject.variant, subject.variant.traced, subject.f
     inputs = input_facts(f, variant, subject.arrays, subject.call)
-    names = output_names(traced)
+    names = [f"out{k}" for k in range(len(traced.tape.outputs))]
     compiler = subject.steps[0].runner.compiler if subject.steps else ""
     steps = tuple(_step_fact(step, traced.device, asked=subject.asked) for step in subject.steps)
     cost_rows = partial(all_costs, f, traced, subject.arrays, subject.argnums, compiler)
@@ -237,12 +236,8 @@ def _explained(subject: _Subject) -> Explanation:
 
 def _dependence(tape: Tape, inputs: Sequence[InputFact], names: Sequence[str]) -> Dependence:
     """The dependence on all inputs that are no integers."""
-    wrt = [k for k, fact in enumerate(inputs) if _continuous(fact.type)]
+    wrt = [k for k, fact in enumerate(inputs) if fact.type.dtype.kind in "fc"]
     return Dependence(tape, wrt, names, [inputs[k].name for k in wrt])
-
-
-def _continuous(type_: ArrayType) -> bool:
-    return type_.dtype.kind in "fc"
 
 
 def _step_fact(step: PlanStep, device: str, *, asked: bool) -> StepFact:

@@ -162,12 +162,10 @@ def _loops(place: CodePlace) -> Iterator[ast.For | ast.While]:
             around.clear()
         around.append(node)
     for node in around:
-        if isinstance(node, ast.For | ast.While) and _is_in_body(node.body, place.line):
-            yield node
-
-
-def _is_in_body(body: list[ast.stmt], line: int) -> bool:
-    return body[0].lineno <= line <= (body[-1].end_lineno or 0)
+        if isinstance(node, ast.For | ast.While):
+            first, last = node.body[0].lineno, node.body[-1].end_lineno or 0
+            if first <= place.line <= last:
+                yield node
 
 
 def _enclosing(name: str, line: int) -> list[Around]:

@@ -137,11 +137,10 @@ class CertainEntries:
         if len(operands) < len(bounds):
             return None
         values = [bound.value for bound in operands]
-        if all(bound.exact for bound in operands) or _keeps_order(node.primitive):
-            exact = all(bound.exact for bound in operands)
-            return Bound(
-                np.asarray(node.primitive.rules.evaluate(*values, **dict(node.params))), exact
-            )
+        exact, op = all(bound.exact for bound in operands), node.primitive
+        keeps_order = op.structure.structural or op in (logical_or, logical_and, any_, convert)
+        if exact or keeps_order:
+            return Bound(np.asarray(op.rules.evaluate(*values, **dict(node.params))), exact)
         if node.primitive is where:
             chosen, a, b = values
             return Bound(np.where(chosen, a, np.minimum(a, b)), exact=False)
@@ -155,10 +154,6 @@ class Bound(NamedTuple):
 
     value: np.ndarray
     exact: bool
-
-
-def _keeps_order(primitive: Primitive) -> bool:
-    return primitive.structure.structural or primitive in (logical_or, logical_and, any_, convert)
 
 
 def has_poles(tape: Tape, outputs: Sequence[int]) -> bool:

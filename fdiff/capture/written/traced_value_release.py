@@ -61,7 +61,8 @@ class Release:
         if (entry := self._released.get(id(value))) is not None:
             return entry[0]
         self._released[id(value)] = value, value
-        if is_traced(value) or (isinstance(value, np.ndarray) and _is_ours(kind)):
+        ours = isinstance(value, np.ndarray) and is_ours({"__name__": kind.__module__})
+        if ours or is_traced(value):
             own = self._settled(value)
             self._released[id(value)] = own, value
             return own
@@ -212,10 +213,6 @@ def _same(items: Iterable[object], others: Iterable[object]) -> bool:
 def _rebuilt(value: tuple[object, ...], items: list[object]) -> tuple[object, ...]:
     kind = type(value)
     return value if _same(value, items) else tuple.__new__(kind, items)
-
-
-def _is_ours(kind: type) -> bool:
-    return is_ours({"__name__": kind.__module__})
 
 
 def is_instance(value: object) -> bool:

@@ -124,14 +124,10 @@ def reachable(roots: Iterable[Dependency]) -> set[int]:
             waiting += cast("Collection[object]", node)
         elif isinstance(node, dict):
             waiting += cast("dict[object, object]", node).values()
-        elif id(node) not in ids and _is_node(node):
+        elif id(node) not in ids and callable(getattr(node, "holds", None)):
             ids.add(id(node))
             waiting += [getattr(node, name, None) for name in _LEADING]
     return ids
 
 
 _LEADING = ("parts", "nodes", "reads", "table", "slots", "calls", "wrapped", "whole")
-
-
-def _is_node(value: object) -> bool:
-    return callable(getattr(value, "holds", None))

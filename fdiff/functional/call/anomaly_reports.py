@@ -9,7 +9,7 @@ from ...dispatch.inspection.anomalies import Anomaly
 from ...dispatch.variant import Traced
 from ...errors import AnomalyError, message
 from ...named_tuples import NamedTuple
-from ...tape import CONSTANT, INPUT, Node, operation_text
+from ...tape import CONSTANT, INPUT, operation_text
 from ...trace.derived_lines import DerivedLine, derivation_of, in_trips, written_line
 from ...tree import Spec
 from ...user_lines import Line, file_label, numbered
@@ -44,7 +44,9 @@ def anomaly_error(call: str, anomaly: Anomaly, names: Names) -> AnomalyError:
     """The error that names the operation with the first NaN or infinity."""
     held = ""
     if anomaly.node.primitive in (INPUT, CONSTANT):
-        held = f"{_holder(anomaly.node, names)} holds {_kind(anomaly)} values.{_where(anomaly)}"
+        node = anomaly.node
+        holder = names.of(node.param("index")) if node.primitive is INPUT else "a constant"
+        held = f"{holder} holds {_kind(anomaly)} values.{_where(anomaly)}"
         if _kind(anomaly) == "nan" or (spoilt := _first_nan(anomaly)) is None:
             return AnomalyError(message(call, held, _excerpt(anomaly).lstrip(), _line(anomaly)))
         anomaly, held = spoilt, f"\n{held.capitalize()}"
@@ -52,10 +54,6 @@ def anomaly_error(call: str, anomaly: Anomaly, names: Names) -> AnomalyError:
     fact = f"{_headline(anomaly, line)}{in_trips(anomaly.trips)}.{_meaning(line)}{_where(anomaly)}"
     details = "".join((held, _values(anomaly, line), _excerpt(anomaly)))
     return AnomalyError(message(call, fact, details.lstrip("\n"), written_line(line)))
-
-
-def _holder(node: Node, names: Names) -> str:
-    return names.of(node.param("index")) if node.primitive is INPUT else "a constant"
 
 
 def _first_nan(anomaly: Anomaly) -> Anomaly | None:

@@ -227,14 +227,11 @@ class _FixedRecords(CallRecords):
 # --- memory -----------------------------------------------------------------------------------
 
 
-def _address_at(table: int, k: int) -> int:
-    return ctypes.c_int64.from_address(table + 8 * k).value
-
-
 def _array_at(table: int, k: int, parameter: CParameter) -> np.ndarray:
     """A copy of the number or array whose address is entry `k` of a table."""
     array = np.empty(parameter.shape, parameter.dtype)
-    ctypes.memmove(array.ctypes.data, _address_at(table, k), parameter.size)
+    address = ctypes.c_int64.from_address(table + 8 * k).value
+    ctypes.memmove(array.ctypes.data, address, parameter.size)
     return array
 
 
@@ -252,9 +249,8 @@ def c_function(
     target = called_function(prepared)
     check_examples(prepared, args, named, f"cfunc({target.name})")
     example = call_example(target, args, named)
-    leaves = [np.ascontiguousarray(a) if _lies_otherwise(a) else a for a in example.leaves]
+    leaves = [
+        np.ascontiguousarray(a) if isinstance(a, np.ndarray) and not a.flags.c_contiguous else a
+        for a in example.leaves
+    ]
     return CFunction(prepared, example.with_leaves(leaves), misses)
-
-
-def _lies_otherwise(leaf: object) -> bool:
-    return isinstance(leaf, np.ndarray) and not leaf.flags.c_contiguous

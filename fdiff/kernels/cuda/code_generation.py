@@ -129,7 +129,8 @@ class _Generator(NestKernels):
             return _TileShape(f"max(1, {tiles.rows})", "1", rows, [], {})
         own = self._texts.temporaries_of(tiles)
         atomic = frozenset[str]().union(*(self._mapped(nest).atomic for nest in nests))
-        reduced = sum(len(nest.accumulators) + _updates(nest) for nest in nests)
+        updates = [s for n in nests for s in n.all_statements if s.kind is StatementKind.UPDATE]
+        reduced = len(updates) + sum(len(nest.accumulators) for nest in nests)
         staging = SharedRows(tiles, own, self._memory, self._numbers, atomic, reduced)
         most = staging.height(max(1, min(work, default=0) // rows), self._tuning)
         height = f"max(1, min({most}, {tiles.rows} // {self._tuning.tiles}))"
@@ -247,10 +248,6 @@ class _Generator(NestKernels):
         if shared & in_order:
             raise _NotTiledError
         return frozenset(shared)
-
-
-def _updates(nest: Nest) -> int:
-    return sum(s.kind is StatementKind.UPDATE for s in nest.all_statements)
 
 
 def _atom(text: str) -> str:

@@ -195,17 +195,17 @@ def operations(node: Node, types: Sequence[ArrayType]) -> int:
     params = dict(node.params)
     if node.primitive.family == "loop":
         values = [x for v in params.values() for x in (v if isinstance(v, tuple) else (v,))]
-        once = max(_operations_of(x) for x in values if isinstance(x, Tape))
+        bodies = [x for x in values if isinstance(x, Tape)]
+        once = max(
+            sum(operations(n, [body.nodes[a].types[0] for a in n.args]) for n in body.nodes)
+            for body in bodies
+        )
         return once * params.get("length", 1 if "branches" in params else _TRIPS)
     if "subscripts" in params:
         return 2 * _products(str(params["subscripts"]), types)
     if node.primitive.family == "opaque":
         return 8 * size * max([t.shape[-1] for t in types if t.shape], default=1)
     return size
-
-
-def _operations_of(tape: Tape) -> int:
-    return sum(operations(n, [tape.nodes[a].types[0] for a in n.args]) for n in tape.nodes)
 
 
 def _products(subscripts: str, types: Sequence[ArrayType]) -> int:

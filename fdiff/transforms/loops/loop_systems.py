@@ -58,8 +58,9 @@ def systems(tape: Tape) -> list[System]:
         if len(group) > 1:
             own = {i: kept.get(i, {}) for i in group}
             rows = {r for table in own.values() for r in table.values()}
-            size = sum(_entry_bytes(nodes[i], k) for i, k in rows)
-            carries = sum(_carry_bytes(nodes[i]) for i in {i for i, _ in rows})
+            types = {i: nodes[i].param("body").output_types for i, _ in rows}
+            size = sum(types[i][k].nbytes for i, k in rows)
+            carries = sum(t.nbytes for i in types for t in types[i][: nodes[i].param("carries")])
             parts.append(System(group, own, size, carries))
     return parts
 
@@ -80,14 +81,6 @@ def _reads(nodes: Sequence[Node], j: int, i: int, place: int) -> bool:
         return False
     same = node.param("length") == giver.param("length")
     return same and place not in node.args[: len(node.args) - node.param("rows")]
-
-
-def _entry_bytes(node: Node, k: int) -> int:
-    return node.param("body").output_types[k].nbytes
-
-
-def _carry_bytes(node: Node) -> int:
-    return sum(t.nbytes for t in node.param("body").output_types[: node.param("carries")])
 
 
 def length_of(tape: Tape, system: System) -> int:

@@ -206,13 +206,8 @@ def _slots(program: CudaProgram, numbers: Numbers) -> _Slots:
     return _Slots(
         {name: k for k, name in enumerate(names)},
         {m.name: entries(m, numbers) for m in program.memory},
-        {m.name: _numpy(m.dtype) for m in program.memory},
+        {m.name: np.dtype("u1" if m.dtype == "b1" else m.dtype) for m in program.memory},
     )
-
-
-def _numpy(dtype: str) -> np.dtype:
-    """The dtype of a memory's entries: truth values are bytes."""
-    return np.dtype(np.uint8) if dtype == "b1" else np.dtype(dtype)
 
 
 def _native_dtype(dtype: np.dtype) -> np.dtype:

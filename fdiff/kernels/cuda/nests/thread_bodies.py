@@ -42,7 +42,8 @@ def thread_body(graph: KernelGraph) -> ThreadBody | None:
         return None
     program = lower_for_cuda(graph, tiled=False)
     nests = [item for item in program.items if isinstance(item, Nest)]
-    shapes = {_mapped_axes(nest.domain) for nest in nests} - {()}
+    # Threads share the long axes: few components of an entry are loops of a thread.
+    shapes = {tuple(d for d in nest.domain if not d.isdigit()) for nest in nests} - {()}
     simple = all(
         not (n.accumulators or n.branches or n.excluded or n.ranges)
         and all(s.kind in _COMPUTED for s in n.statements)
@@ -54,11 +55,6 @@ def thread_body(graph: KernelGraph) -> ThreadBody | None:
     steps = tuple(step for nest in nests for step in _unrolled(nest))
     body = ThreadBody(program, mapped, steps)
     return body if _keeps_to_its_entries(body, graph) else None
-
-
-def _mapped_axes(domain: Dims) -> Dims:
-    """The axes that threads share: few components of an entry are loops of a thread."""
-    return tuple(d for d in domain if not d.isdigit())
 
 
 def _unrolled(nest: Nest) -> Iterator[ThreadStep]:

@@ -30,7 +30,7 @@ from ...ir.loops import (
     Temporary,
     TileLoop,
 )
-from .row_dependence import finalisation, initialisation, restricted_to_tile, rowwise
+from .row_dependence import finalisation, initialisation, restricted_to_tile, row_loop
 from .separable_statements import SeparableStatements
 
 # Measured in docs/decisions/long-kernels-are-outlined.md. Sizes of loops and pieces in statements:
@@ -61,7 +61,7 @@ def _pieces(nest: Nest, dtypes: Mapping[str, str]) -> _Pieces | None:
     whole = nest.excluded or nest.ranges or nest.branches
     if whole or len(nest.statements) <= LONGEST_BODY:
         return None
-    if nest.domain and not rowwise(nest, nest.domain[0]):
+    if nest.domain and row_loop(nest, nest.domain[0]) != 0:
         return None
     return _Pieces(nest, dtypes)
 

@@ -153,11 +153,6 @@ def row_loop(nest: Nest, axis: str) -> int | None:
     return None if carried else loop
 
 
-def rowwise(nest: Nest, axis: str) -> bool:
-    """Whether the outermost loop of a nest is over the rows of an axis, and may be tiled."""
-    return row_loop(nest, axis) == 0
-
-
 def restricted_to_tile(nest: Nest, tile_local: Mapping[str, str], loop: int = 0) -> Nest:
     """The nest for the rows of one tile only, over which its loop number `loop` runs.
 
