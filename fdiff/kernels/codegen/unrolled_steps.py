@@ -2,7 +2,7 @@
 
 An entry of a matrix is the name of a local. `let` appends the line that computes an expression, and
 returns the local's name: `small_matrices` has lines of nests, `cuda.matrices.register_matrices` the
-lines of a thread. The rounding is that of the loops in `runtime.triangular`.
+lines of a thread. Both round as the loops in `runtime.triangular` do.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def factorise(low: Matrix, let: Let, check: Callable[[str], None]) -> None:
 
 
 def pull_back_factor(low: Matrix, bar: Matrix, let: Let, real: str) -> None:
-    """Replace the cotangent of the factor `low` by that of the matrix, row by row from the last.
+    """Replace the cotangent of the factor `low` by the matrix's cotangent, from the last row on.
 
     Murray, arXiv:1602.07527, 2016, section 3.2. Numbers have the type `real`.
     """
