@@ -18,14 +18,14 @@ from .unrolled_steps import Matrix, factorise, pull_back_factor, substitute, tra
 
 def emit_inline(call: Call) -> list[Line]:
     """The lines of a call for literal sizes, without the lines of the stack."""
-    text = _Text(call)
+    text = _InlineText(call)
     _WRITERS[call.name](text)
     stack = call.sizes[0]
     several = [loop_head(text.stacked, stack), *deeper(text.lines)]
     return [comment(call.comment), *(text.lines if stack == "1" else several)]
 
 
-class _Text:
+class _InlineText:
     """Lines so far; results are stored by `store`, in numbers of the call's dtype."""
 
     def __init__(self, call: Call) -> None:
@@ -80,7 +80,7 @@ class _Text:
 # --- elimination with partial pivoting ----------------------------------------------------------
 
 
-def _eliminated(text: _Text, rows: Matrix, *, may_fail: bool) -> tuple[Matrix, str]:
+def _eliminated(text: _InlineText, rows: Matrix, *, may_fail: bool) -> tuple[Matrix, str]:
     """Upper rows by elimination, and the sign of the exchange; rows go on behind the matrix.
 
     It ends the kernel where the matrix is singular if it `may_fail`; else the sign is 0 there.
@@ -106,7 +106,7 @@ def _eliminated(text: _Text, rows: Matrix, *, may_fail: bool) -> tuple[Matrix, s
     return rows, sign
 
 
-def _pivoted(text: _Text, rows: Matrix, k: int) -> tuple[Matrix, str]:
+def _pivoted(text: _InlineText, rows: Matrix, k: int) -> tuple[Matrix, str]:
     """The rows with the one first of which entry `k` is largest, and whether two were exchanged."""
     top, largest = rows[k], text.let(f"abs({rows[k][k]})")
     larger: list[str] = []
@@ -124,13 +124,15 @@ def _pivoted(text: _Text, rows: Matrix, k: int) -> tuple[Matrix, str]:
     return [*rows[:k], first, *others], later
 
 
-def _selected(text: _Text, which: str, row: list[str], other: list[str], first: int) -> list[str]:
+def _selected(
+    text: _InlineText, which: str, row: list[str], other: list[str], first: int
+) -> list[str]:
     """One of two rows, from entry `first` on."""
     pairs = zip(row[first:], other[first:], strict=True)
     return [*other[:first], *(text.let(f"{a} if {which} else {b}") for a, b in pairs)]
 
 
-def _solved(text: _Text, right: Matrix) -> None:
+def _solved(text: _InlineText, right: Matrix) -> None:
     """Store what solves the equations of the first operand's matrix."""
     n = text.order
     both = [[*a, *b] for a, b in zip(text.matrix(0, n, wide=True), right, strict=True)]
@@ -140,27 +142,27 @@ def _solved(text: _Text, right: Matrix) -> None:
     text.store([entry for row in solution for entry in row])
 
 
-def _solve(text: _Text) -> None:
+def _solve(text: _InlineText) -> None:
     _solved(text, text.matrix(1, text.columns))
 
 
-def _inv(text: _Text) -> None:
+def _inv(text: _InlineText) -> None:
     order = range(text.order)
     _solved(text, [[text.let(f"{text.real}({float(i == j)})") for j in order] for i in order])
 
 
-def _diagonal(text: _Text) -> tuple[list[str], str]:
+def _diagonal(text: _InlineText) -> tuple[list[str], str]:
     """The pivots of the first operand, and the sign of the exchange of its rows."""
     rows, sign = _eliminated(text, text.matrix(0, text.order, wide=True), may_fail=False)
     return [rows[k][k] for k in range(text.order)], sign
 
 
-def _det(text: _Text) -> None:
+def _det(text: _InlineText) -> None:
     pivots, sign = _diagonal(text)
     text.store([" * ".join([sign, *pivots])], 1)
 
 
-def _slogdet(text: _Text) -> None:
+def _slogdet(text: _InlineText) -> None:
     pivots, sign = _diagonal(text)
     signs = [f"(1.0 if {p} > 0 else -1.0 if {p} < 0 else np.nan)" for p in pivots]
     total = " + ".join(f"rt.log(abs({p}))" for p in pivots)
@@ -168,7 +170,7 @@ def _slogdet(text: _Text) -> None:
     text.store([f"-np.inf if {sign} == 0 else {total}"], 2)
 
 
-def _cofactor(text: _Text) -> None:
+def _cofactor(text: _InlineText) -> None:
     if text.order == 1:
         return text.store(["1.0"], 1)
     (a, b), (c, d) = text.matrix(0, 2)
@@ -178,16 +180,18 @@ def _cofactor(text: _Text) -> None:
 # --- triangular matrices --------------------------------------------------------------------------
 
 
-def _cholesky(text: _Text) -> None:
+def _cholesky(text: _InlineText) -> None:
     low = text.matrix(0, text.order)
     factorise(low, text.let, lambda pivot: text.ends(f"not {pivot} > 0", INDEFINITE))
     text.store_lower(low)
 
 
-def _triangular(*, flip: bool, unit: bool = False, check: bool = False) -> Callable[[_Text], None]:
+def _triangular(
+    *, flip: bool, unit: bool = False, check: bool = False
+) -> Callable[[_InlineText], None]:
     """A writer of the solution of systems with a lower matrix, or with its transpose."""
 
-    def write(text: _Text) -> None:
+    def write(text: _InlineText) -> None:
         low, solution = text.matrix(0, text.order), text.matrix(1, text.columns)
         for k in range(text.order if check else 0):
             text.ends(f"{low[k][k]} == 0", ZERO_AT + k)
@@ -198,13 +202,13 @@ def _triangular(*, flip: bool, unit: bool = False, check: bool = False) -> Calla
     return write
 
 
-def _cholesky_bar(text: _Text) -> None:
+def _cholesky_bar(text: _InlineText) -> None:
     low, bar = text.matrix(0, text.order), text.matrix(1, text.order)
     pull_back_factor(low, bar, text.let, text.real)
     text.store_lower(bar)
 
 
-_WRITERS: dict[str, Callable[[_Text], None]] = {
+_WRITERS: dict[str, Callable[[_InlineText], None]] = {
     "solve": _solve,
     "inv": _inv,
     "det": _det,
