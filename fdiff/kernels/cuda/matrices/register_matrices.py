@@ -41,7 +41,7 @@ def register_routine(name: str, dtype: str, n: int) -> RegisterRoutine | None:
     parameters, write, columns = _ROUTINES[name]
     head = f"{name}_in_registers{n}"
     parameter_names = [*parameters.split(", "), "stack", *(["columns"] if columns else [])]
-    text = _ThreadText(n, NUMPY[dtype])
+    text = _RegisterText(n, NUMPY[dtype])
     text.line(f"def {head}({', '.join(parameter_names)}, status, first, count):")
     with text.inside():
         text.line("s = first")
@@ -52,7 +52,7 @@ def register_routine(name: str, dtype: str, n: int) -> RegisterRoutine | None:
     return RegisterRoutine("\n".join(text.lines) + "\n", head, len(parameters.split(", ")))
 
 
-class _ThreadText:
+class _RegisterText:
     """Lines for matrices of order `n`, whose entries in memory have the dtype `real`.
 
     Each expression has a variable of its own: static single assignment. Numba would rename
@@ -139,7 +139,7 @@ class _ThreadText:
 # --- systems of equations and determinants -----------------------------------------------------
 
 
-def _factored(text: _ThreadText) -> tuple[Matrix, list[str], str]:
+def _factored(text: _RegisterText) -> tuple[Matrix, list[str], str]:
     """``P A = L U`` with partial pivoting, which rows became pivots, and the sign of P.
 
     The sign is 0 of a singular A.
@@ -161,7 +161,7 @@ def _factored(text: _ThreadText) -> tuple[Matrix, list[str], str]:
     return a, places, sign
 
 
-def _solved(text: _ThreadText, right: Callable[[], Matrix]) -> None:
+def _solved(text: _RegisterText, right: Callable[[], Matrix]) -> None:
     """Store what solves the equations, column by column of the right-hand sides."""
     a, places, sign = _factored(text)
     with text.inside(f"if {sign} == 0:"):
@@ -176,16 +176,16 @@ def _solved(text: _ThreadText, right: Callable[[], Matrix]) -> None:
         text.store_column(column)
 
 
-def _solve(text: _ThreadText) -> None:
+def _solve(text: _RegisterText) -> None:
     _solved(text, text.column)
 
 
-def _inv(text: _ThreadText) -> None:
+def _inv(text: _RegisterText) -> None:
     text.line(f"columns = {text.n}")
     _solved(text, text.unit)
 
 
-def _det(text: _ThreadText) -> None:
+def _det(text: _RegisterText) -> None:
     a, _, sign = _factored(text)
     value = text.let(f"np.float64({sign})")
     for k in range(text.n):
@@ -193,7 +193,7 @@ def _det(text: _ThreadText) -> None:
     text.line(f"x[s] = {text.real}({value})")
 
 
-def _slogdet(text: _ThreadText) -> None:
+def _slogdet(text: _RegisterText) -> None:
     a, _, sign = _factored(text)
     signed, total = text.let(f"np.float64({sign})"), text.let("np.float64(0)")
     for k in range(text.n):
@@ -206,7 +206,7 @@ def _slogdet(text: _ThreadText) -> None:
 # --- cofactors -----------------------------------------------------------------------------------
 
 
-def _factored_fully(text: _ThreadText) -> tuple[Matrix, Sequence[str], Sequence[str], str]:
+def _factored_fully(text: _RegisterText) -> tuple[Matrix, Sequence[str], Sequence[str], str]:
     """``P A Q = L U`` with complete pivoting, the rows and columns of the pivots, the sign of P Q.
 
     The numbers of rows and columns stand beside and below the matrix, and move with its entries.
@@ -234,7 +234,7 @@ def _factored_fully(text: _ThreadText) -> tuple[Matrix, Sequence[str], Sequence[
     return [line[:n] for line in a[:n]], [line[n] for line in a[:n]], a[n], sign
 
 
-def _cofactor(text: _ThreadText) -> None:
+def _cofactor(text: _RegisterText) -> None:
     """Column `c` of adj(U) inv(L) at a time, as `runtime.linalg_routines` explains."""
     a, rows, columns, scale = _factored_fully(text)
     last = text.n - 1
@@ -258,7 +258,7 @@ def _cofactor(text: _ThreadText) -> None:
 # --- symmetric and triangular matrices ---------------------------------------------------------
 
 
-def _cholesky(text: _ThreadText) -> None:
+def _cholesky(text: _RegisterText) -> None:
     low, fails = text.matrix("a", upper=False), list[str]()
     factorise(low, text.let, lambda pivot: fails.append(f"not {pivot} > 0"))
     with text.inside(f"if {' or '.join(fails)}:"):
@@ -267,7 +267,7 @@ def _cholesky(text: _ThreadText) -> None:
         text.store_lower(low)
 
 
-def _cholesky_bar(text: _ThreadText) -> None:
+def _cholesky_bar(text: _RegisterText) -> None:
     low, bar = text.matrix("a", upper=False), text.matrix("b", upper=False)
     pull_back_factor(low, bar, text.let, "np.float64")
     text.store_lower(bar)
@@ -276,7 +276,7 @@ def _cholesky_bar(text: _ThreadText) -> None:
 def _triangular(*, flip: bool, unit: bool = False, checked: bool = False) -> Writer:
     """``low x = b``, or with the transpose of `low`; a zero on its diagonal may be an error."""
 
-    def write(text: _ThreadText) -> None:
+    def write(text: _RegisterText) -> None:
         low = text.matrix("a", upper=False)
         for i in reversed(range(text.n if checked else 0)):
             # Without right-hand sides nothing is solved, so nothing fails.
@@ -290,7 +290,7 @@ def _triangular(*, flip: bool, unit: bool = False, checked: bool = False) -> Wri
     return write
 
 
-Writer = Callable[[_ThreadText], None]
+Writer = Callable[[_RegisterText], None]
 _ROUTINES: dict[str, tuple[str, Writer, bool]] = {  # buffers, body, whether there are columns
     "solve": ("a, b, x", _solve, True),
     "inv": ("a, x", _inv, False),
