@@ -74,10 +74,10 @@ def _matrices(block: np.ndarray, rows: int, columns: int) -> np.ndarray:
     return block.reshape((block.size // max(rows * columns, 1), rows, columns))
 
 
-def _make_symmetric(square: np.ndarray, stripe: int = 256) -> None:
+def _make_symmetric(square: np.ndarray) -> None:
     """Replace a matrix by the mean of itself and its transpose, in place, stripe by stripe."""
-    for lo in range(0, len(square), stripe):
-        part = slice(lo, lo + stripe)
+    for lo in range(0, len(square), 256):  # rows that the cache holds
+        part = slice(lo, lo + 256)
         mean = 0.5 * (square[part, lo:] + square[lo:, part].T)
         square[part, lo:] = mean
         square[lo:, part] = mean.T

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import BOOL, ArrayType
+from ...arraytype import ArrayType
 from ...tape import CONSTANT, INPUT, ITEM, Tape, prune
 from ...trace import Trace, TracedArray, current, splice
 from ...transforms.batch import batch
@@ -230,13 +230,10 @@ def _jumps(body: TracedFunction, moving: tuple[int, ...]) -> bool:
 
 def constant_body(
     results: Callable[[list[TracedArray], list[TracedArray]], Sequence[object]], own: Sequence[ArrayType], extras: Sequence[ArrayType],
-    holds: object = None,
 ) -> TracedFunction:
     """A `TracedFunction` from a Python function ``results(own, extras)`` of traced arrays."""
     with Trace("solver", lines=False) as trace:
         first, others = [trace.input(t) for t in own], [trace.input(t) for t in extras]
         outs = results(first, others)
-        sure = trace.builder.constant(np.array(True)) if holds is None else trace.lift(holds)
-        tape = trace.builder.finish([sure, *map(trace.lift, outs)])
-    assert tape.output_types[0].dtype == BOOL
+        tape = trace.builder.finish([trace.builder.constant(np.array(True)), *map(trace.lift, outs)])
     return TracedFunction(tape, len(own))
