@@ -33,7 +33,7 @@ from .loop_template import LoopTemplate, UnrolledError
 from .periods import PERIODS, is_nested, loop_of, period_of, periods_before, user_place
 from .questions import Question
 from .replay import replayed
-from .scouting import LEARNING, Scout
+from .rolling_decision import LEARNING, Scout
 from .tails import Tails
 from .trip_counts import INNER, trip_of
 

@@ -1,4 +1,4 @@
-"""When to log calls: places of the user's code that come back, looked at for little.
+"""Which loops of Python are rolled: when calls are logged, of which `call_log` makes a node.
 
 To log a call costs as much as to trace it, or more. So calls are logged only where a place in a
 loop has come back after equal numbers of calls, and the loop is long enough by its iterator or, if
