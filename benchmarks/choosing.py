@@ -34,6 +34,11 @@ CONTAINERS = (
 )  # fmt: skip
 JOINTS = ("independent", "bands")
 OBJECTS = ("particle", "record", "two_particles", "parts", "settings", "while_moving")
+METHODS = (
+    "kalman", "derived", "set_properties", "of_a_global", "layers", "slots",
+    "dataclasses_with_methods", "namespaces", "bound_methods", "one_holds_the_other",
+    "handed_to_functions", "private_names",
+)  # fmt: skip
 FUNCTIONS = (
     "slope_inside", "lambda_inside", "lambda_of_each_trip", "array_made_inside",
     "reads_what_the_loop_assigns", "loops_in_functions", "handed_over", "handed_lambdas",
@@ -91,7 +96,8 @@ def main() -> None:
     rows = []
     kinds = (
         ("forms", FORMS, 0.2, 60), ("containers", CONTAINERS, 0.2, 60), ("joints", JOINTS, 0.2, 60),
-        ("objects", OBJECTS, 0.2, 60), ("statements", STATEMENTS, -0.9, 2000),
+        ("objects", OBJECTS, 0.2, 60), ("methods", METHODS, 0.2, 60),
+        ("statements", STATEMENTS, -0.9, 2000),
         ("returns", RETURNS, 0.2, 60), ("functions", FUNCTIONS, 0.2, 60), ("ints", INTS, 0.2, 60),
         ("precision", PRECISION, 0.2, 60), ("results", RESULTS, 0.2, 60),
     )  # fmt: skip

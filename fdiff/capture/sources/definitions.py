@@ -100,11 +100,14 @@ def compiled(whole: Definition, code: CodeType) -> CodeType | None:
     """The code of a definition that stands where the function of a code does."""
     function = whole.function
     own_statement = ast.Expr(function) if isinstance(function, ast.Lambda) else function
+    around = code.co_qualname.rpartition(".")[0].rpartition(".")[2]
+    if around.isidentifier():  # a class, on which private names and `super` depend
+        own_statement = ast.ClassDef(around, [], [], [own_statement], [])
     statements: list[ast.stmt] = [own_statement]
     if code.co_flags & _NESTED:
         outer = ast.parse("def outer(): pass").body[0]
         assert isinstance(outer, ast.FunctionDef)
-        free = [ast.Name(name, ast.Store()) for name in code.co_freevars]
+        free = [ast.Name(n, ast.Store()) for n in code.co_freevars if n != "__class__"]
         cells: list[ast.stmt] = [ast.Assign([name], ast.Constant(None)) for name in free]
         outer.body = [*cells, own_statement]
         statements = [outer]

@@ -40,7 +40,7 @@ class LoopNames(NamedTuple):
     """The variables of a loop: `carried` are handed over, arrays in the `stored` stored into.
 
     The lists in `grown` are appended to, and so many of their last elements are read.
-    Of `objects` some attributes are read or stored.
+    Code uses attributes of `objects`.
     Arrays in the `unshared` have no other name.
     The variable `counter` holds the number of the last trip; it is empty where none is carried.
     A loop that `waits` is a ``while``; `once` stands for a statement outside of loops that is run

@@ -29,7 +29,7 @@ from .loop_frames import (
     iteration,
 )
 from .name_scopes import Scope
-from .object_attributes import object_attributes
+from .object_attributes import ObjectAttributes
 from .returns import ResultVariables, ends, first_returning, result_of, returns
 from .shared_variables import share, shared_names
 from .source_effects import EffectError, check
@@ -101,7 +101,7 @@ def with_loop_functions(
 def _looks(node: ast.AST) -> bool:
     """Whether code may look at its own variables, or is no plain function."""
     name = getattr(node, "id", getattr(node, "attr", None))
-    if isinstance(node, ast.Attribute) and node.attr.startswith("__"):
+    if isinstance(node, ast.Attribute) and node.attr.startswith("__") and node.attr.endswith("__"):
         return True
     others = ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr
     return name in _LOOKS or isinstance(node, others)
@@ -153,8 +153,8 @@ class _Rewriting:
 
         Functions from before it read the `shared` names.
         """
-        check(statements, self.scope)
-        if grown_lists(statements) or object_attributes(statements, self.scope).names:
+        objects = check(statements, self.scope)
+        if grown_lists(statements) or objects.stored:
             raise EffectError("it appends to a list, or changes an object")
         number, arrays = len(self.loops), self._stored(statements)
         changed, read = {*assigned(statements)} | arrays, unbound_reads(statements, set())[1]
@@ -163,7 +163,7 @@ class _Rewriting:
         carried = [*sorted(changed & read), *self.result.names]
         if _raises(statements):
             carried += [f"{LEFT}{number}", f"{RAISED}{number}"]
-        names = LoopNames((*carried,), arrays, once=True, tail=True)
+        names = LoopNames((*carried,), arrays, objects=objects, once=True, tail=True)
         self.loops[f"{OWN}{number}"] = names
         parts = partial(self.block, outermost=True)
         parts = parts if returning else partial(self.whole, returning=True)
@@ -239,19 +239,19 @@ class _Rewriting:
 
     def _decision(self, statement: ast.stmt, *, inner: bool, joint: bool) -> list[ast.stmt]:
         """A statement that branches, as a loop of one trip; so are statements in its arms."""
-        check([statement], self.scope)
+        objects = check([statement], self.scope)
         if any(returns([statement])):
             raise EffectError("return")
         number, raises = len(self.loops), leaves_by([statement], ast.Raise)
         if grown_lists([statement]):
             raise EffectError("it appends to a list")
-        objects = object_attributes([statement], self.scope)
-        if not {name for name, _ in objects.stored}.isdisjoint(parameters(self.tree)):
+        others = objects.outer | parameters(self.tree)
+        if not (joint or others.isdisjoint(objects.targets)):
             raise EffectError("it stores an attribute of an argument: a trace of each way does")
         changed, arrays = {*assigned([statement])}, self._stored([statement])
-        if not (changed | arrays or objects.stored) or changed & objects.names:
+        changes = changed | arrays or objects.stored or (joint and objects.called)
+        if not changes or changed & objects.owners:
             raise EffectError("it assigns nothing")
-        arrays |= objects.names
         others = {n.id for n in outside(self.tree, statement) if isinstance(n, ast.Name)}
         read = unbound_reads([statement], set())[1]
         carried = sorted(n for n in changed | arrays if n in others | read | arrays)
@@ -269,21 +269,22 @@ class _Rewriting:
         branches, plain = may_branch(loop), copied(loop)
         if loop.orelse or not (branches or inner):
             raise EffectError("no such loop")
-        check([*loop.body, head_of(loop)], self.scope)
+        objects = check([*loop.body, head_of(loop)], self.scope)
         try:
             if not inner:
                 moving = {*assigned([loop])}
                 loop.body = with_waiting_loops(loop.body, moving, self.scope.value)
-            return self._as_node(loop, plain, inner=inner, branches=branches)
+            return self._as_node(loop, plain, objects, inner=inner, branches=branches)
         except EffectError:
             loop.body = copied(plain).body
             raise
 
     def _as_node(
-        self, loop: ast.For | ast.While, plain: ast.For | ast.While, *, inner: bool, branches: bool
-    ) -> list[ast.stmt]:
+        self, loop: ast.For | ast.While, plain: ast.For | ast.While, objects: ObjectAttributes, *,
+        inner: bool, branches: bool,
+    ) -> list[ast.stmt]:  # fmt: skip
         number = len(self.loops)
-        names = self._names(loop, number)._replace(branches=branches)
+        names = self._names(loop, number, objects)._replace(branches=branches)
         self.loops[f"{OWN}{number}"] = names
         over = None
         if isinstance(loop, ast.For):
@@ -300,7 +301,9 @@ class _Rewriting:
             raise EffectError("a store into what is no variable of the function")
         return names
 
-    def _names(self, loop: ast.For | ast.While, number: int) -> LoopNames:
+    def _names(
+        self, loop: ast.For | ast.While, number: int, objects: ObjectAttributes
+    ) -> LoopNames:
         """The variables of a loop; EffectError where they cannot be handed over."""
         body, waits = loop.body, isinstance(loop, ast.While)
         targets = set[str]() if isinstance(loop, ast.While) else {*assigned([loop.target])}
@@ -308,13 +311,12 @@ class _Rewriting:
         own = all(self.scope.value(n) is MISSING for n in grown)
         if None in grown.values() or not own or {*grown} & shared_names(self.tree, loop):
             raise EffectError("it appends to a list, and does something else with that")
-        objects = object_attributes([*body, head_of(loop)], self.scope)
         changed, arrays = {*assigned(body)}, self._stored(body) | {*grown}
-        if (changed | targets | {*grown}) & objects.names:
+        if (changed | targets | {*grown}) & objects.owners:
             raise EffectError("an attribute of what the loop assigns")
-        arrays |= objects.names
         ended, counter = any(returns(body)), ""
-        if not targets.isdisjoint(changed | arrays) or not (changed | arrays or ended):
+        changes = changed | arrays or ended or objects.stored or objects.called
+        if not targets.isdisjoint(changed | arrays) or not changes:
             raise EffectError("its variable is assigned")
         if ended and self.tries:
             raise EffectError("return in a try")

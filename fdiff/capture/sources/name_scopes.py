@@ -14,6 +14,7 @@ import fdiff.intact_numpy as np
 from ..dependency_nodes import attribute
 from ..proxies.module_proxies import GlobalsProxy
 from ..value_kinds import MISSING
+from .object_attributes import AttributeNames, is_user_object
 from .variable_names import assigned_values, own_names
 
 _MODULES = frozenset(("numpy", "numpy.linalg", "math"))
@@ -32,19 +33,26 @@ def is_data(value: object) -> bool:
     return isinstance(value, _DATA) and type(value).__module__ in ("numpy", "builtins")
 
 
+def is_constant(value: object) -> bool:
+    """Whether a value is data, or an object of the user's, of which more is told later."""
+    return is_data(value) or is_user_object(value)
+
+
 class Scope:
     """The values of a function's names outside of it; `data` tells values without effects.
 
     `hidden` names are variables of functions in the function; the `fresh` ones of these hold arrays
-    that the function has made. `depth` counts the functions that call each other.
+    that the function has made, and `owners` objects. `depth` counts the functions that call each
+    other. `attributes` are the names of attributes that code uses.
     """
 
     def __init__(
-        self, fn: FunctionType, data: Callable[[object], bool] = is_data, depth: int = 0
+        self, fn: FunctionType, data: Callable[[object], bool] = is_constant, depth: int = 0
     ) -> None:
         self.code, self.data, self.depth = fn.__code__, data, depth
-        self.hidden, self.fresh = frozenset[str](), frozenset[str]()
-        space = fn.__globals__
+        self.hidden, self.fresh, self.owners = frozenset[str](), frozenset[str](), frozenset[str]()
+        self.attributes = AttributeNames()
+        self._space = space = fn.__globals__
         self.globals = space.real if isinstance(space, GlobalsProxy) else space
         self.cells: dict[str, CellType] = dict(
             zip(self.code.co_freevars, fn.__closure__ or (), strict=True)
@@ -56,7 +64,17 @@ class Scope:
             return MISSING
         if name in self.cells:
             return attribute(self.cells[name], "cell_contents")
-        return self.globals.get(name, getattr(builtins, name, MISSING))
+        value = self.globals.get(name, getattr(builtins, name, MISSING))
+        private = isinstance(self._space, GlobalsProxy) and name in self.globals
+        if private and (isinstance(value, FunctionType) or is_user_object(value)):
+            return self._space[name]  # the run's own
+        return value
+
+    def mangled(self, name: str) -> str:
+        """The name of an attribute as Python has it: private names tell their class."""
+        kind = self.code.co_qualname.rpartition(".")[0].rpartition(".")[2].lstrip("_")
+        private = name.startswith("__") and not name.endswith("__")
+        return f"_{kind}{name}" if private and kind.isidentifier() else name
 
     def resolved(self, node: ast.expr) -> object:
         """The value of a dotted name, through modules alone."""
@@ -78,6 +96,7 @@ class Scope:
         """The scope in a function of the function."""
         inner = self.hiding(own_names(function))
         inner.depth = max(self.depth, 1)
+        inner.owners = self.owners - own_names(function)
         inner.fresh = frozenset[str]()
         if isinstance(function, ast.FunctionDef):
             values = assigned_values(function)

@@ -1,59 +1,71 @@
-"""Attributes of objects that variables of a function hold, as statements read and store them."""
+"""Names of attributes of objects, as code reads, stores and calls them.
+
+Which objects these are is told when the code runs (`dispatch/choosing/reached_objects.py`).
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
+
+import fdiff.intact_numpy as np
 
 from ...named_tuples import NamedTuple
-from ...syntax_trees import walk
-from ..value_kinds import MISSING
-from .name_scopes import Scope
-from .variable_names import root
+from ..proxies.class_proxies import can_be_proxied, state_of
+from ..value_kinds import is_named_tuple, is_record
 
 OF_ARRAYS = frozenset(("T", "shape", "size", "ndim", "dtype", "real", "imag"))
+_KINDS = np.ndarray, np.float64, list, dict, tuple, set, str, int, complex, FunctionType, ModuleType
+# Attributes of other values than objects of the user, which may change these or look at memory.
+OF_OTHERS = frozenset(name for kind in _KINDS for name in dir(kind)) - OF_ARRAYS
 
 
 class ObjectAttributes(NamedTuple):
-    """The attributes that are read, and stored, each with the variable that the object is in."""
+    """Names of attributes that are read, stored (by key, too), and called.
 
-    read: frozenset[tuple[str, str]] = frozenset()
-    stored: frozenset[tuple[str, str]] = frozenset()
+    The variables `owners` hold objects. Variables from around the function, which hold objects,
+    functions or modules, are `outer`; variables of the function that have attributes are `roots`.
+    Attributes of objects in `targets` are stored.
+    """
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The variables."""
-        return frozenset([name for name, _ in self.read | self.stored])
-
-
-def owner(node: ast.Attribute, scope: Scope) -> str | None:
-    """The variable of the function by which an attribute of an object is found, if there is one."""
-    base: ast.expr = node
-    while isinstance(base, (ast.Attribute, ast.Subscript)):
-        base = base.value
-    if node.attr in OF_ARRAYS or not isinstance(base, ast.Name):
-        return None
-    return base.id if scope.value(base.id) is MISSING else None
+    read: frozenset[str] = frozenset()
+    stored: frozenset[str] = frozenset()
+    called: frozenset[str] = frozenset()
+    owners: frozenset[str] = frozenset()
+    outer: frozenset[str] = frozenset()
+    roots: frozenset[str] = frozenset()
+    targets: frozenset[str] = frozenset()
 
 
-def object_attributes(statements: Sequence[ast.AST], scope: Scope) -> ObjectAttributes:
-    """The attributes that statements read or store."""
-    nodes = [node for statement in statements for node in walk(statement)]
-    called = [node.func for node in nodes if isinstance(node, ast.Call)]
-    read, stored = set[tuple[str, str]](), {*_stored_into(nodes, scope)}
-    for node in nodes:
-        if not isinstance(node, ast.Attribute) or node in called:
-            continue
-        if (name := owner(node, scope)) is not None:
-            (stored if isinstance(node.ctx, ast.Store) else read).add((name, node.attr))
-    return ObjectAttributes(frozenset(read), frozenset(stored))
+class AttributeNames:
+    """The sets of `ObjectAttributes`; a function in the code `around` has the same attributes."""
+
+    def __init__(self, around: AttributeNames | None = None) -> None:
+        self.read: set[str] = set() if around is None else around.read
+        self.stored: set[str] = set() if around is None else around.stored
+        self.called: set[str] = set() if around is None else around.called
+        self.owners, self.outer, self.roots = set[str](), set[str](), set[str]()
+        self.targets = set[str]()
+
+    def whole(self) -> ObjectAttributes:
+        """The names so far."""
+        each = self.read, self.stored, self.called, self.owners, self.outer, self.roots
+        return ObjectAttributes(*map(frozenset, (*each, self.targets)))
 
 
-def _stored_into(nodes: Iterable[ast.AST], scope: Scope) -> Iterable[tuple[str, str]]:
-    """The attributes whose values are stored into by key."""
-    for node in nodes:
-        store = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-        base = root(node) if isinstance(node, ast.Subscript) and store else None
-        name = owner(base, scope) if isinstance(base, ast.Attribute) else None
-        if isinstance(base, ast.Attribute) and name is not None:
-            yield name, base.attr
+def root_name(node: ast.expr) -> str:
+    """The variable by which a value is found through attributes and keys, if there is one."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def is_user_object(value: object) -> bool:
+    """Whether a value is an object of the user's, or holds some, and a method of one counts."""
+    if type(value) is list or type(value) is tuple:
+        return any(map(is_user_object, value))
+    if isinstance(value, (MethodType, type)):
+        return isinstance(value, MethodType) and is_user_object(value.__self__)
+    kind = type(value)
+    own = can_be_proxied(kind) or state_of(kind) is not None or kind is SimpleNamespace
+    return own or is_record(value) or is_named_tuple(value)

@@ -8,17 +8,24 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 import fdiff.intact_numpy as np
 
 from ...intact_numpy import numpy_function
-from ...syntax_trees import children
+from ...syntax_trees import children, walk
 from ..value_kinds import MISSING
 from .definitions import definition
 from .grown_lists import appended
-from .name_scopes import Scope, is_data
-from .object_attributes import OF_ARRAYS, owner
+from .name_scopes import Scope, is_constant, is_data
+from .object_attributes import (
+    OF_ARRAYS,
+    OF_OTHERS,
+    AttributeNames,
+    ObjectAttributes,
+    is_user_object,
+    root_name,
+)
 from .variable_names import assigned, root
 
 _DEPTH = 3  # of functions that call each other
@@ -53,18 +60,25 @@ class EffectError(Exception):
     """Code may have an effect on something else than its own variables."""
 
 
-def check(statements: Iterable[ast.AST], scope: Scope) -> None:
-    """EffectError unless statements of a function change its own variables alone.
+def check(statements: Iterable[ast.AST], scope: Scope) -> ObjectAttributes:
+    """The attributes of objects that statements use, which change no more than variables else.
 
-    At depth 0 they may store into arrays that variables hold, append to lists, and raise errors.
+    EffectError of other statements. At depth 0 they may store into arrays that variables hold,
+    append to lists, and raise errors.
     """
+    if not scope.depth:
+        scope = scope.hiding(())
+        scope.attributes = AttributeNames()
     for statement in statements:
         nodes = [*_nodes(statement, scope, raises=not scope.depth)]
-        called = [n.func for n, _ in nodes if isinstance(n, ast.Call)]
+        called = {id(n.func) for n, _ in nodes if isinstance(n, ast.Call)}
+        bases = {id(n.value) for n, _ in nodes if isinstance(n, ast.Attribute)}
         for node, around in nodes:
             if not isinstance(node, _SYNTAX):
                 raise EffectError(type(node).__name__)
-            _check_node(node, around, called)
+            if id(node) not in called:
+                _check_node(node, around, is_base=id(node) in bases)
+    return scope.attributes.whole()
 
 
 def _nodes(node: ast.AST, scope: Scope, *, raises: bool) -> Iterator[tuple[ast.AST, Scope]]:
@@ -95,14 +109,14 @@ def _annotations(node: ast.AST) -> list[ast.expr]:
     return [n for n in each if isinstance(n, (ast.Name, ast.Constant, ast.Attribute))]
 
 
-def _check_node(node: ast.AST, scope: Scope, called: list[ast.expr]) -> None:
+def _check_node(node: ast.AST, scope: Scope, *, is_base: bool) -> None:
     depth = scope.depth
     if isinstance(node, ast.Call):
         _check_call(node, scope)
     elif isinstance(node, ast.FunctionDef) and node.decorator_list:
         raise EffectError("a decorator")
-    elif isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
-        raise EffectError("a call whose result is dropped")
+    elif isinstance(node, ast.Expr) and not isinstance(node.value, (ast.Constant, ast.Call)):
+        raise EffectError("an expression whose result is dropped")
     elif isinstance(node, (ast.Assign, ast.Return)):
         _check_lists(node.value, scope)
     elif isinstance(node, (ast.For, ast.While)) and node.orelse:
@@ -110,26 +124,76 @@ def _check_node(node: ast.AST, scope: Scope, called: list[ast.expr]) -> None:
     elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
         base = root(node)
         name = base.id if isinstance(base, ast.Name) else ""
-        own = name in scope.fresh if depth else bool(name) or isinstance(base, ast.Attribute)
-        if not own or isinstance(node.ctx, ast.Del):
+        own = name in scope.fresh if depth else bool(name)
+        if isinstance(base, ast.Attribute):
+            _check_attribute(base, scope, ast.Store())
+        elif not own or isinstance(node.ctx, ast.Del):
             raise EffectError("a store")
-    elif isinstance(node, ast.Attribute) and node not in called:
+    elif isinstance(node, ast.Attribute):
         value = scope.resolved(node)
         constant = value is not MISSING and (is_data(value) or _computes(value))
-        own = not depth and owner(node, scope) is not None and not isinstance(node.ctx, ast.Del)
-        fixed = isinstance(node.ctx, ast.Load) and (constant or node.attr in OF_ARRAYS)
-        if not (own or fixed):
-            raise EffectError("an attribute")
+        if not (constant and isinstance(node.ctx, ast.Load)):
+            _check_attribute(node, scope, node.ctx)
     elif isinstance(node, ast.Compare):
         identity = any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)
         if identity and any(getattr(c, "value", c) is not None for c in node.comparators):
             raise EffectError("is")
-    elif isinstance(node, ast.Name) and node not in called:
-        value = scope.value(node.id)
-        if _is_of_user(value):
-            check_function(value, scope.data, depth)
-        elif not (value is MISSING or scope.data(value) or _computes(value)):
-            raise EffectError(node.id)
+    elif isinstance(node, ast.Name):
+        _check_name(node, scope, is_base=is_base)
+
+
+def _check_name(node: ast.Name, scope: Scope, *, is_base: bool) -> None:
+    value = scope.value(node.id)
+    if value is MISSING or _computes(value):
+        return
+    if isinstance(value, ModuleType):
+        scope.attributes.outer.add(node.id)
+        if not is_base:  # functions would not be looked up as they are here
+            raise EffectError("a module in a variable")
+    elif _is_of_user(value) or is_user_object(value):
+        _check_outer(node.id, value, scope)
+    elif not scope.data(value):
+        raise EffectError(node.id)
+
+
+def _check_outer(name: str, value: object, scope: Scope) -> None:
+    """Note an object or a function from around the function; EffectError if it has effects."""
+    scope.attributes.outer.add(name)
+    if is_user_object(value):
+        if scope.depth and not scope.data(value):
+            raise EffectError(name)
+    else:
+        check_function(value, scope.data, scope.depth, scope.attributes if scope.depth else None)
+
+
+def _check_attribute(node: ast.Attribute, scope: Scope, context: ast.expr_context) -> None:
+    """Note an attribute that is read or stored; EffectError unless it is one of an object's.
+
+    What has an attribute that other values have, too, is a variable that holds an object.
+    """
+    names, name, stores = scope.attributes, root_name(node), not isinstance(context, ast.Load)
+    value = scope.value(name) if name else MISSING
+    outside = value is not MISSING and not is_user_object(value)
+    of_array = node.attr in OF_ARRAYS and not stores
+    own = scope.mangled(node.attr)
+    if own.startswith("__") or isinstance(context, ast.Del) or (outside and not of_array):
+        raise EffectError("an attribute")
+    if (node.attr in OF_OTHERS or node.attr in OF_ARRAYS) and not of_array:
+        if not isinstance(node.value, ast.Name) or (scope.depth and name not in scope.owners):
+            raise EffectError("an attribute of what may be no object")
+        names.owners.add(name)
+    _note_root(name, value, scope)
+    if stores:
+        names.targets.add(name)
+    (names.stored if stores else names.read).add(own)
+
+
+def _note_root(name: str, value: object, scope: Scope) -> None:
+    """Note the variable by which an attribute is found, if there is one."""
+    if value is MISSING and name:
+        scope.attributes.roots.add(name)
+    elif is_user_object(value):
+        _check_outer(name, value, scope)
 
 
 def _check_lists(node: ast.AST | None, scope: Scope) -> None:
@@ -144,26 +208,48 @@ def _check_lists(node: ast.AST | None, scope: Scope) -> None:
 def _check_call(call: ast.Call, scope: Scope) -> None:
     """EffectError unless a function that is called has no effect.
 
-    A variable may hold functions that are read or defined where they are checked.
+    A variable may hold functions and objects that are looked at where they are read or defined.
     """
     if any(k.arg in (None, "out", "where") for k in call.keywords):
         raise EffectError("out")
     value = scope.resolved(call.func)
-    if value is MISSING and isinstance(call.func, ast.Attribute):
-        if isinstance(call.func.value, ast.Name) and scope.value(call.func.value.id) is not MISSING:
-            raise EffectError("a method")
-        if call.func.attr not in METHODS:
-            raise EffectError(call.func.attr)
+    own = isinstance(call.func, ast.Name) and (_is_of_user(value) or is_user_object(value))
+    if value is MISSING and isinstance(call.func, (ast.Attribute, ast.Subscript)):
+        _check_method(call.func, scope)
+        _check_arguments(call, scope)
     elif isinstance(value, np.ufunc):
         if len(call.args) > value.nin:
             raise EffectError("out")
-    elif isinstance(call.func, ast.Name) and (value is MISSING or _is_of_user(value)):
-        for part in (*call.args, *[k.value for k in call.keywords]):
-            _check_lists(part, scope)
-        if value is not MISSING:
-            check_function(value, scope.data, scope.depth)
-    elif not (_is_function(value) or _is_builtin(value)):
+    elif isinstance(call.func, ast.Name) and (value is MISSING or own):
+        _check_arguments(call, scope)
+        if own:
+            _check_outer(call.func.id, value, scope)
+    elif not (_is_function(value) or _is_builtin(value) or (value is super and not call.args)):
         raise EffectError("a call")
+
+
+def _check_arguments(call: ast.Call, scope: Scope) -> None:
+    for part in (*call.args, *[k.value for k in call.keywords]):
+        _check_lists(part, scope)
+
+
+def _check_method(node: ast.Attribute | ast.Subscript, scope: Scope) -> None:
+    """Note a method that is called; EffectError unless it computes, or is one of an object's."""
+    name, names = root_name(node), scope.attributes
+    value = scope.value(name) if name else MISSING
+    method = scope.mangled(node.attr) if isinstance(node, ast.Attribute) else ""
+    direct = isinstance(node.value, ast.Name)
+    above = isinstance(node.value, ast.Call) and scope.resolved(node.value.func) is super
+    if value is not MISSING and not is_user_object(value) and (direct or method not in METHODS):
+        raise EffectError("a method")
+    if method.startswith("__"):
+        raise EffectError(method)
+    if method in OF_OTHERS and method not in METHODS and not above:
+        if not direct or (scope.depth and name not in scope.owners):
+            raise EffectError(method)
+        names.owners.add(name)
+    _note_root(name, value, scope)
+    names.called.add(method)
 
 
 def _is_library(fn: object) -> bool:
@@ -193,11 +279,22 @@ def _is_of_user(value: object) -> bool:
     return isinstance(value, (FunctionType, partial)) and not _is_library(value)
 
 
-def check_function(value: object, data: Callable[[object], bool] = is_data, depth: int = 0) -> None:
-    """EffectError unless calls of a function of the user have no effect."""
+def check_function(
+    value: object, data: Callable[[object], bool] = is_constant, depth: int = 0,
+    attributes: AttributeNames | None = None, member: type | None = None,
+) -> None:  # fmt: skip
+    """EffectError unless calls of a function of the user have no effect.
+
+    A `member` of a class is a plain function, which is a method, a classmethod or a staticmethod.
+    """
     if type(value) is partial:
         _check_constants("partial", [*value.args, *value.keywords.values()], data)
-        check_function(value.func, data, depth)
+        check_function(value.func, data, depth, attributes)
+        return
+    if isinstance(value, MethodType):
+        if not data(value.__self__):
+            raise EffectError("a method")
+        check_function(value.__func__, data, depth, attributes, FunctionType)
         return
     if _computes(value):
         return
@@ -205,13 +302,25 @@ def check_function(value: object, data: Callable[[object], bool] = is_data, dept
         raise EffectError("a call")
     name = value.__name__
     whole = None if depth >= _DEPTH or value.__dict__ else definition(value.__code__)
-    if whole is None or getattr(whole.function, "decorator_list", None):
+    decorated = getattr(whole and whole.function, "decorator_list", None)
+    if whole is None or (decorated and member is None):
         raise EffectError(name)
     defaults = *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()
     _check_constants(name, defaults, data)
     body = whole.function.body
-    scope = Scope(value, data, depth + 1).inside(whole.function)
-    check(body if isinstance(body, list) else [ast.Return(body)], scope)
+    scope = Scope(value, data, depth + 1)
+    scope.attributes = AttributeNames(attributes)
+    scope = scope.inside(whole.function)
+    statements = body if isinstance(body, list) else [ast.Return(body)]
+    first = [a.arg for a in (*whole.function.args.posonlyargs, *whole.function.args.args)][:1]
+    if member is FunctionType:
+        scope.owners = frozenset(first) - {*assigned(statements)}
+    elif member is classmethod and first:
+        nodes = [n for s in statements for n in walk(s)]
+        bases = {id(n.value) for n in nodes if isinstance(n, ast.Attribute)}
+        if any(isinstance(n, ast.Name) and n.id == first[0] and id(n) not in bases for n in nodes):
+            raise EffectError("a class in a variable")
+    check(statements, scope)
 
 
 def _check_constants(name: str, values: Iterable[object], data: Callable[[object], bool]) -> None:

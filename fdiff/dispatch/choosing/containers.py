@@ -3,7 +3,7 @@
 A run of the body gets containers of its own. What it gives has to have the same keys. Of each list
 and dict one more variable tells whether it is new or, with other elements perhaps, what it was.
 Of a list that grows, the last elements are variables, as many as are read, and what a trip appends
-are further results. An object has a stand-in; attributes that the source stores are variables.
+are further results. Attributes of objects that may be stored are variables, too.
 Our own method: docs/decisions/loops-that-choose-branches.md. Scalar replacement of aggregates:
 S. Muchnick, Advanced Compiler Design and Implementation, 1997, section 12.2.
 """
@@ -17,10 +17,9 @@ from types import CellType
 from typing import cast
 
 from ...capture.sources.loop_functions import UNBOUND
-from ...capture.sources.object_attributes import ObjectAttributes
 from ...named_tuples import NamedTuple
 from .answers import Body, Cells, value_of
-from .stand_ins import StandIn, attributes_of, content, put, stand_in, stands
+from .reached_objects import HeldAttributes, ReachedObjects
 from .variables import (
     CONTAINERS,
     Container,
@@ -29,7 +28,6 @@ from .variables import (
     WayRun,
     cells_of,
     containers_in,
-    is_plain,
     same_elements,
 )  # fmt: skip
 
@@ -38,15 +36,11 @@ _KEYS = {int, str}
 
 
 class Form(NamedTuple):
-    """The form of a value: its kind, its keys, and the forms of its elements; no kind of others.
-
-    Of an object, `fixed` are the attributes that are read alone.
-    """
+    """The form of a value: its kind, its keys, and the forms of its elements; no kind of others."""
 
     kind: type | None
     keys: tuple[int | str, ...] = ()
     parts: tuple[Form, ...] = ()
-    fixed: Mapping[int | str, object] = {}
 
 
 _LEAF = Form(None)
@@ -65,8 +59,9 @@ class Renewal(Variable):
 class TakenApart:
     """A body whose variables are the elements of containers; `starts` are their first values.
 
-    `owns` are the lists, dicts and objects that variables hold at first, `grown` lists that grow
-    with how many of their last elements are read.
+    `owns` are the lists and dicts that variables hold at first, `grown` lists that grow with how
+    many of their last elements are read. `reached` are objects, whose attributes are the last
+    variables.
     """
 
     def __init__(
@@ -75,10 +70,9 @@ class TakenApart:
         body: Body,
         rows: Sequence[object],
         grown: Mapping[str, int],
-        objects: ObjectAttributes,
+        reached: ReachedObjects,
     ) -> None:
-        self.body, self.names, self.lags, self.objects = body, [*starts], grown, objects
-        self.fixed: list[object] = []
+        self.body, self.names, self.lags, self.reached = body, [*starts], grown, reached
         self.own: list[Variable] = []
         self.leaves: list[tuple[str, object]] = []
         self.owns: list[Container] = []
@@ -86,10 +80,11 @@ class TakenApart:
         self.grown = {name: self._list(name, starts[name]) for name in grown}
         ends = {name: whole[len(whole) - grown[name] :] for name, whole in self.grown.items()}
         self.forms = [self._form(name, ends.get(name, x), ()) for name, x in starts.items()]
-        for name, form in zip(starts, self.forms, strict=True):
-            if name in objects.names and form.kind is None:
-                raise RefusedLoopError(f"{name} has attributes, and is no object")
-        if len(self.owns) + len(self.leaves) > MOST + len(starts):
+        named = [reached.place(*each) for each in reached.variables]
+        pairs = zip(named, reached.starts(), strict=True)
+        self.forms += [self._form(name, x, ()) for name, x in pairs]
+        self.names += named
+        if len(self.owns) + len(self.leaves) > MOST + len(self.names):
             raise RefusedLoopError("its lists have many elements")
         self.counts = dict[str, int]()  # of what a trip appends, by list
         self.changed, self.renewed = set[int](), set[int]()
@@ -102,7 +97,7 @@ class TakenApart:
 
     @property
     def __defaults__(self) -> tuple[object, ...]:
-        return (*self.fixed,)
+        return (*self.reached.values(), *self.reached.functions)
 
     def variables(self, start: Callable[[str, object], Variable]) -> list[Variable]:
         """The variables of all elements, and of whether lists and dicts are new."""
@@ -117,10 +112,6 @@ class TakenApart:
 
     def _form(self, name: str, value: object, around: tuple[int, ...]) -> Form:
         kind = type(value)
-        if self.objects.names and kind not in CONTAINERS:
-            read, stored = self._attributes(name)
-            if stands(value, name, stores=bool(stored)):
-                return self._object((name, value), (read, stored), around)
         if kind not in CONTAINERS:
             self.leaves.append((name, value))
             return _LEAF
@@ -136,34 +127,6 @@ class TakenApart:
         here = (*around, id(value))
         return Form(kind, keys, (*[self._form(f"{name}[{k!r}]", whole[k], here) for k in keys],))
 
-    def _attributes(self, place: str) -> tuple[list[str], list[str]]:
-        """The attributes of an object that are read alone, and stored."""
-        own = place.partition(".")[0].partition("[")[0]
-        stored = {attribute for name, attribute in self.objects.stored if name == own}
-        read = {attribute for name, attribute in self.objects.read if name == own}
-        return sorted(read - stored), sorted(stored)
-
-    def _object(
-        self,
-        place: tuple[str, object],
-        attributes: tuple[list[str], list[str]],
-        around: tuple[int, ...],
-    ) -> Form:
-        """The form of an object: the attributes that are stored, or are objects themselves."""
-        name, value = place
-        if id(value) in around:
-            raise RefusedLoopError(f"{name} holds itself")
-        self.owns.append(cast("Container", value))
-        self.places.append(name)
-        elements = attributes_of(value, attributes[1], name, stored=True)
-        others = attributes_of(value, attributes[0], name, stored=False)
-        fixed = {n: v for n, v in others.items() if v is not UNBOUND}
-        elements |= {n: v for n, v in fixed.items() if not is_plain(v)}
-        self.fixed += [v for n, v in fixed.items() if n not in elements]
-        here = (*around, id(value))
-        parts = [self._form(f"{name}.{key}", part, here) for key, part in elements.items()]
-        return Form(StandIn, (*elements,), (*parts,), {**fixed})
-
     # ------------------------------------------------------------------------------ a run
 
     def __call__(self, trip: object, *values: object) -> Cells:
@@ -171,16 +134,19 @@ class TakenApart:
         own: list[tuple[Container, Container]] = []
         elements = iter(values)
         first = [_packed(form, elements, own) for form in self.forms]
-        cells = self.body(trip, *first)
         seen, news = dict[int, object](), iter(enumerate([*elements]))
         results, flags = list[object](), list[object]()
-        outs = [value_of(cell) for cell in cells[1:]]
+        count = len(first) - len(self.reached.variables)
+        with HeldAttributes(self.reached, first[count:]) as attributes:
+            cells = self.body(trip, *first[:count])
+            outs = [value_of(cell) for cell in cells[1:]]
+            outs += attributes.ends()
         more = [self._appended(*each) for each in zip(self.names, first, outs, strict=True)]
         containers = iter([container for container, _ in own])
         for name, form, value in zip(self.names, self.forms, outs, strict=True):
             self._unpack((name, form, value), containers, (results, flags, news), seen)
         for k, (container, before) in enumerate(own):
-            if not same_elements(content(container), content(before)):
+            if not same_elements(container, before):
                 self.changed.add(k)
         results += [*flags, *chain.from_iterable(more)]
         return [cells[0], *[partial(_same, value) for value in results]]
@@ -210,23 +176,19 @@ class TakenApart:
                 raise RefusedLoopError(f"{name} becomes a container")
             into[0].append(value)
             return
-        whole = cast("Container", content(value))
-        if type(value) is not form.kind or (form.kind is not StandIn and _keys(whole) != form.keys):
+        whole = cast("Container", value)
+        if type(value) is not form.kind or _keys(whole) != form.keys:
             raise RefusedLoopError(f"{name} becomes longer or shorter, or is of several types")
         if form.kind is not tuple:
             own, (k, new) = next(containers), next(into[2])
             if id(value) in seen or id(value) in self._seen:
                 raise RefusedLoopError(f"{name} and another variable hold one list")
             seen[id(value)] = value
-            if value is not own and form.kind is StandIn:
-                raise RefusedLoopError(f"{name} becomes another object")
             if value is not own:
                 self.renewed.add(k)
             into[1].append(new if value is own else True)
         for key, part in zip(form.keys, form.parts, strict=True):
-            missing = form.kind is StandIn and key not in whole
-            element = UNBOUND if missing else whole[key]
-            self._unpack((f"{name}[{key!r}]", part, element), containers, into, seen)
+            self._unpack((f"{name}[{key!r}]", part, whole[key]), containers, into, seen)
 
     # ------------------------------------------------------------------------------ behind all runs
 
@@ -264,8 +226,9 @@ class TakenApart:
             elements = iter(appended)
             for name, whole in self.grown.items():
                 whole.extend(islice(elements, self.counts[name]))
-        lists = self.grown
-        return [lists.get(name, out) for name, out in zip(self.names, outs, strict=True)]
+        lists, last = self.grown, len(outs) - len(self.reached.variables)
+        self.reached.put(outs[last:])
+        return [lists.get(name, out) for name, out in zip(self.names, outs[:last], strict=False)]
 
 
 def _same(value: object) -> object:
@@ -288,10 +251,6 @@ def _packed(form: Form, leaves: Iterator[object], own: list[tuple[Container, Con
     if form.kind is not tuple:
         own.append((whole, whole))
     parts = [_packed(part, leaves, own) for part in form.parts]
-    if form.kind is StandIn:
-        values = {**form.fixed, **dict(zip(form.keys, parts, strict=True))}
-        own[place] = cast("tuple[Container, Container]", (stand_in(values), stand_in(values)))
-        return own[place][0]
     value = _of(form.kind, form.keys, parts)
     if form.kind is not tuple:
         whole = cast("Container", value)
@@ -307,9 +266,6 @@ def _rebuilt(
         return next(leaves)
     own, new = (cast("Container", ()), True) if form.kind is tuple else next(owns)
     parts = [_rebuilt(part, leaves, owns) for part in form.parts]
-    if form.kind is StandIn:
-        put(own, dict(zip(form.keys, parts, strict=True)))
-        return own
     if new:
         return _of(form.kind, form.keys, parts)
     for key, part in zip(form.keys, parts, strict=True):

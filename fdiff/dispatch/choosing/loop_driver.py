@@ -18,6 +18,7 @@ from .answers import Answers, Body, Cells, value_of
 from .containers import TakenApart
 from .emptied_cells import emptied
 from .outer_numbers import check_start
+from .reached_objects import NewAttributeError, ReachedObjects
 from .surroundings import Surroundings
 from .trip_rows import TripRows, trip_rows
 from .variables import (
@@ -27,7 +28,6 @@ from .variables import (
     Variable,
     cells_of,
     check_bounds,
-    check_cells,
 )
 from .ways import UNBRANCHED, Ways
 
@@ -140,14 +140,18 @@ def _enter(
 
     If it `splits`, statements of the body that branch are nodes in it.
     """
-    check_cells(body)
     outer = trace.calls if isinstance(trace.calls, Answers) else None
     if names.counter:
         starts = {**starts, names.counter: rows.numbers[0]}
-    taken = TakenApart(starts, body, rows.objects(), dict(names.grown), names.objects)
+    reached = ReachedObjects(body, names.objects, starts.values())
+    if names.once and not names.joint and reached.names.stored - names.objects.stored:
+        raise RefusedLoopError("its methods store attributes: a trace of each way does")
     rows.stack(trace)
-    variables = taken.variables(partial(_variable, outer))
-    for _ in range(PASSES):
+    taken: TakenApart | None = None
+    for _ in range(PASSES + len(reached.objects)):
+        if taken is None or reached.learn():
+            taken = TakenApart(starts, body, rows.objects(), dict(names.grown), reached)
+            variables = taken.variables(partial(_variable, outer))
         around = Surroundings([*cells_of(taken), *rows.objects()])
         with around, Trace(trace.call) as inner:
             inner.calls = inner.listener = log = Answers(inner, around, outer, rows, splits=splits)
@@ -157,6 +161,8 @@ def _enter(
                     ways.check()
                     taken.check(variables, inner=outer is not None)
                     ways.finish(inner=outer is not None)
+            except NewAttributeError:
+                continue
             finally:
                 inner.calls = inner.listener = inner.refused = None
         if ways.settled:

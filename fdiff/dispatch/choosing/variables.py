@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import FunctionType, ModuleType, NoneType
+from types import FunctionType, NoneType
 from typing import Protocol, TypeGuard, cast
 
 import fdiff.intact_numpy as np
@@ -13,9 +13,7 @@ from ...arraytype import BOOL, INT, ArrayType
 from ...capture.dependency_nodes import attribute
 from ...capture.sources.loop_frames import LEFT, OWN
 from ...capture.sources.loop_functions import UNBOUND, Unbound
-from ...capture.sources.name_scopes import is_data
 from ...capture.sources.returns import RESULT
-from ...capture.sources.source_effects import EffectError, check_function
 from ...capture.sources.varying_ranges import BOUND
 from ...capture.symbolic_numbers import plain_number
 from ...capture.value_kinds import MISSING
@@ -255,19 +253,6 @@ def _is_weak(value: object) -> bool:
     return type(value) is float
 
 
-def check_cells(body: Callable[..., object]) -> None:
-    """Refuse a body that reads objects, which may run code of the user, or functions that may."""
-    for value in _closure(body):
-        if callable(value) and type(value) not in _PLAIN:
-            try:
-                check_function(value, _is_constant)
-            except EffectError as effect:
-                name = getattr(value, "__name__", "a function")
-                raise RefusedLoopError(f"more may follow from {name}: {effect}") from None
-        elif not (isinstance(value, ModuleType) or is_plain(value)):  # its functions are looked at
-            raise RefusedLoopError("it reads an object")
-
-
 def check_bounds(body: Callable[..., object]) -> None:
     """Refuse bounds of a range that are no ints, for which `range` raises a TypeError."""
     function = cast("FunctionType", body)
@@ -300,11 +285,6 @@ def _closure(function: object) -> Iterator[object]:
             yield value
     yield from getattr(function, "__defaults__", None) or ()
     yield from (getattr(function, "__kwdefaults__", None) or {}).values()
-
-
-def _is_constant(value: object) -> bool:
-    """Whether reading and computing with a value, traced or not, runs no code of the user."""
-    return is_data(value) or is_plain(value)
 
 
 def is_plain(value: object) -> bool:
