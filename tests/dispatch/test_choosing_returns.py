@@ -611,3 +611,17 @@ def test_derivatives_of_these(f, monkeypatch):
 def test_random_programs(seed):
     text = random_choosing_loops.program(random.Random(seed), "returns")
     assert not random_choosing_loops.failure(text, seed)
+
+
+def test_a_function_that_always_raises(monkeypatch):
+    counted(monkeypatch, choosing=True)
+
+    def f(x):
+        for k in range(N):
+            if x[0] > k:
+                raise ValueError("far")
+        raise ValueError("near")
+
+    for x in POINTS:
+        with pytest.raises(ValueError, match="far"):
+            fdiff.jit(f)(x)

@@ -93,7 +93,7 @@ def result_of(function: ast.FunctionDef) -> ResultVariables:
     for node in returns(function.body):
         numbers = count()
         trees.add(named(node.value))
-    if len(trees) > 1 or not ends(function.body):
+    if len(trees) != 1 or not ends(function.body):
         return ResultVariables(RESULT)
     pairs = [(name, _constants(each)) for name, each in values.items()]
     return ResultVariables(trees.pop(), {name: each for name, each in pairs if each})

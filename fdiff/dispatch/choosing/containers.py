@@ -137,7 +137,8 @@ class TakenApart:
         seen, news = dict[int, object](), iter(enumerate([*elements]))
         results, flags = list[object](), list[object]()
         count = len(first) - len(self.reached.variables)
-        with HeldAttributes(self.reached, first[count:]) as attributes:
+        with HeldAttributes(self.reached) as attributes:
+            attributes.hold(first[count:])
             cells = self.body(trip, *first[:count])
             outs = [value_of(cell) for cell in cells[1:]]
             outs += attributes.ends()

@@ -148,6 +148,7 @@ def _enter(
         raise RefusedLoopError("its methods store attributes: a trace of each way does")
     rows.stack(trace)
     taken: TakenApart | None = None
+    variables = list[Variable]()
     for _ in range(PASSES + len(reached.objects)):
         if taken is None or reached.learn():
             taken = TakenApart(starts, body, rows.objects(), dict(names.grown), reached)

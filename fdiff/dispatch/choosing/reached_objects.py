@@ -53,7 +53,7 @@ class NewAttributeError(Exception):
 class ReachedObjects:
     """The objects of the user that code can reach, and their attributes.
 
-    `objects` are those of the user, with how the user would name them, and `functions` the methods.
+    `objects` have the names that the user would give them; `functions` are their methods.
     `variables` are the attributes that may be stored: places in `objects`, and names.
     """
 
@@ -229,16 +229,20 @@ class ReachedObjects:
 
 
 class HeldAttributes:
-    """A context in which attributes hold values of a run; behind it, they hold their own again."""
+    """A context in which attributes may hold others; behind it, they hold their own again."""
 
-    def __init__(self, reached: ReachedObjects, values: Sequence[object]) -> None:
-        self.reached, self.values = reached, values
+    def __init__(self, reached: ReachedObjects) -> None:
+        self.reached, self.values = reached, list[object]()
         self.before = [contents(value) for value, _ in reached.objects]
 
     def __enter__(self) -> Self:
-        for (k, name), value in zip(self.reached.variables, self.values, strict=True):
-            _store(self.reached.objects[k][0], name, value)
         return self
+
+    def hold(self, values: Sequence[object]) -> None:
+        """Let the variables hold values of a run."""
+        self.values = [*values]
+        for (k, name), value in zip(self.reached.variables, values, strict=True):
+            _store(self.reached.objects[k][0], name, value)
 
     def ends(self) -> list[object]:
         """What the variables hold now; an error if other attributes have changed."""
