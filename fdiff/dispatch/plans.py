@@ -115,7 +115,7 @@ class OperatorPlan:
     `run` executes a step, or inside another trace replays its tape. `order` is the order of the
     derivative, `of` are the differentiated outputs (None: all), `guards` says whether the steps
     check the guards of the trace, so that nobody needs to check them before, and `merges` whether
-    traces of several branches may become one tape.
+    traces of several branches may become one tape, merged or of loops that choose their branches.
     """
 
     guards = False

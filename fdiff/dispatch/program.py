@@ -166,7 +166,8 @@ class Program:
         self.steady = False
         many = any(v.conditions.guards > FEW or v.traced.rolled for v in candidates)
         branches = many or len(candidates) > 1
-        variant, inputs = self.trace(f, args, kwargs, choosing=branches)
+        choosing = branches and candidates[0].plan.merges
+        variant, inputs = self.trace(f, args, kwargs, choosing=choosing)
         if variant.conditions.cacheable:
             self._keep(key, variant, f)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays

@@ -402,6 +402,32 @@ def test_all_parts_tell_the_branch_that_is_taken(order):
         assert not np.any(expected[~sparse.pattern(x).toarray()])
 
 
+def upwind(x):
+    """A loop whose branches depend on values."""
+    out = np.zeros(len(x))
+    for i in range(1, len(x) - 1):
+        if x[i] > 0:
+            out[i] = x[i] * x[i + 1]
+        else:
+            out[i] = x[i] * x[i - 1]
+    return out
+
+
+@pytest.mark.parametrize(("f", "size"), [(two_branches, 4), (upwind, 16)])
+def test_parts_agree_whatever_was_called_before(f, size):
+    """Values have the places that `coordinates` tells, which was called less often."""
+    sparse, dense = fdiff.jacobian(f, sparse=True), fdiff.jacobian(f)
+    points = np.random.default_rng(1).normal(size=(20, size))
+    for x in points:
+        sparse.data(x)
+    for x in points[:6]:
+        entries = np.zeros(dense(x).shape)
+        rows, columns = sparse.coordinates(x)
+        assert len(rows) < entries.size / 2 or f is two_branches
+        entries[rows, columns] = sparse.data(x)
+        np.testing.assert_allclose(entries, dense(x), rtol=1e-12)
+
+
 def test_a_branch_that_is_not_taken_refuses_nothing(monkeypatch):
     monkeypatch.setattr(sparse_tapes, "DENSE", 10)
     slopes = fdiff.jacobian(lambda x: x * x if x[0] > 0 else x[np.argsort(x)], sparse=True)
