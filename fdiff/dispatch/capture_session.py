@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Container, Generator, Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import cast
 from weakref import ref
@@ -167,6 +168,16 @@ class CaptureSession:
             self.trace.written = [stacked(self.trace, nodes) for nodes in effects.outputs]
         return reads
 
+    def release_errors(self, error: BaseException | None) -> None:
+        """Give plain values to what an exception that ends the run holds, and those behind it."""
+        release, met = self.parts[0][1].objects.release, set[int]()
+        while error is not None and id(error) not in met:
+            met.add(id(error))
+            with suppress(NoValueError):
+                error.args = cast("tuple[object, ...]", release(error.args))
+                release.attributes(error)
+            error = error.__cause__ or error.__context__
+
     def _note_stored(self, filled: Sequence[tuple[int, int, TracedArray]]) -> None:
         """Note where the functions have stored something; `filled` are captured arrays."""
         self.stored = set().union(*[capture.written_places() for _, capture in self.parts])
@@ -309,6 +320,8 @@ def watched(
         from_outside = is_of_signal_handler(error) or is_sent_by_thread(error)
         if root is trace and not from_outside and session.discard():
             raise RunAgainError from error
+        if root is trace:
+            session.release_errors(error)
         words = _refused(error) if isinstance(error, TypeError | ValueError) else None
         if words is None:
             raise

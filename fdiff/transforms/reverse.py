@@ -112,13 +112,17 @@ def textbook_vjp(tape: Tape, wrt: Sequence[int]) -> Tape:
 
 
 def masked_vjp(
-    tape: Tape, wrt: Sequence[int], of: Sequence[int], masked: Sequence[int] | None = None
+    tape: Tape,
+    wrt: Sequence[int],
+    of: Sequence[int],
+    masked: Sequence[int] | None = None,
+    always: Sequence[int] | None = None,
 ) -> tuple[Tape, tuple[bool, ...]]:
     """The tape that `vjp` gives, with masks of cotangents; and which of the inputs have one.
 
     The outputs at the positions `masked` have a mask each, behind all cotangents, and so have
-    results: the cotangent of an input is known to be zero outside of its mask. An input at such a
-    position has one in any case. None is the tape of `vjp`.
+    results: the cotangent of an input is known to be zero outside of its mask. The inputs at the
+    positions `always` (at `masked` if not given) have one in any case. None is the tape of `vjp`.
     """
     if masked is None:
         return vjp(tape, wrt, of), (False,) * len(wrt)
@@ -136,7 +140,7 @@ def masked_vjp(
         ends = [tape.inputs[k] for k in wrt]
         end_masks = [sweep.masks.get(i) for i in ends]
         for n, (k, i) in enumerate(zip(wrt, ends, strict=True)):
-            if k in masked and end_masks[n] is None:
+            if k in (masked if always is None else always) and end_masks[n] is None:
                 end_masks[n] = sweep.whole_mask(tape.nodes[i].type, i in sweep.bars)
         results = [sweep.values[o] for o in tape.outputs]
         results += [*map(sweep.result, ends), *[mask for mask in end_masks if mask is not None]]
@@ -301,6 +305,9 @@ class _ReverseSweep(CotangentSums):
     def _pull_parts(self, i: int, node: Node, line: Line | None) -> None:
         """Pull through a node with several outputs, some of which have cotangents."""
         parts = self.parts.pop(i)
+        if node.primitive.structure.selects and self.fragile.of_any(node.args):
+            for k, (bar, mask) in parts.items():
+                parts[k] = bar, self.whole_mask(node.types[k], True) if mask is None else mask
         seeds, operands = pull_operands(
             [parts.get(k, (None, None)) for k in range(len(node.types))]
         )

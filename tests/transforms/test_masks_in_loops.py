@@ -121,6 +121,34 @@ def test_while_loops_and_branches():
     np.testing.assert_allclose(fdiff.grad(g)(x), [0.0, 1.0, 0.0, 0.0])
 
 
+def test_slopes_before_branches():
+    """A branch that does not read a value, or only some entries of it, leaves the others out."""
+
+    def chosen(x):
+        root = np.sqrt(x[0])
+        return fdiff.cond(x[0] > 0, lambda r, x: r * x[1], lambda r, x: x[1] * x[2], root, x)
+
+    def entries(x):
+        roots = np.sqrt(x)
+        parts = [lambda r: np.sum(r), lambda r: np.sum(r[1:] ** 3), lambda r: r[1] * r[3]]
+        return fdiff.switch(np.where(x[0] > 0, 0, 1), parts, roots) * x[1]
+
+    def nested(x):
+        root = np.sqrt(x[0] * 2.0)
+        inner = lambda r, x: fdiff.cond(x[1] > 1, lambda r, x: x[3], lambda r, x: r, r, x)
+        return fdiff.cond(x[2] > 100, lambda r, x: r * 2.0, inner, root, x) ** 2
+
+    x = POINTS[0]
+    np.testing.assert_allclose(fdiff.grad(chosen)(x), [0.0, 1.0, 4.0, 0.0])
+    np.testing.assert_allclose(fdiff.grad(entries)(x), [0.0, 48.0, 6.0, 18.0])
+    np.testing.assert_allclose(fdiff.grad(nested)(x), [0.0, 0.0, 0.0, 18.0])
+    for f in (chosen, entries, nested):
+        np.testing.assert_allclose(fdiff.jit(fdiff.grad(f))(x), fdiff.jacfwd(f)(x))
+        both = fdiff.vmap(fdiff.grad(f))(np.stack(POINTS[:2]))
+        np.testing.assert_allclose(both, [fdiff.grad(f)(p) for p in POINTS[:2]])
+        np.testing.assert_allclose(fdiff.hessian(f)(x), fdiff.jacfwd(fdiff.jacfwd(f))(x))
+
+
 def test_operations_with_several_results():
     def f(x):
         w, v = np.linalg.eigh(np.eye(2) * x[0])

@@ -11,7 +11,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import F8, INT, ArrayType
 from ...errors import TapeError
-from ...facets import Lowering, Rules
+from ...facets import Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import LateParams, Primitive, Sample, register
 from ...tape import Tape
@@ -63,7 +63,8 @@ def _sample(index: int) -> Sample:
 
 SWITCH = register(
     Primitive(
-        "switch", "loop", Rules(_infer, _evaluate, *body_rules("switch"), told_needs=True),
-        lowering=Lowering(KernelRule(Kind.SWITCH), folds=False), samples=tuple([_sample(k) for k in (0, 1, 5, -1)]),
+        "switch", "loop",
+        Rules(_infer, _evaluate, *body_rules("switch"), told_needs=True, pulls_masks=True),
+        structure=Structure(selects=True), lowering=Lowering(KernelRule(Kind.SWITCH), folds=False), samples=tuple([_sample(k) for k in (0, 1, 5, -1)]),
     )
 )  # fmt: skip

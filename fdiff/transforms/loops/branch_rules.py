@@ -22,9 +22,10 @@ from ...trace import Array, Trace, TracedArray, apply_many, splice
 from ...trace.derived_lines import kept_by_value
 from ..activity import depends
 from ..batch import batch
+from ..cotangent_masks import Bar
 from ..derivative_tapes import choose
 from ..forward import jvp
-from ..reverse import vjp
+from ..reverse import masked_vjp, vjp
 from ..simplify import SimplifyingTrace
 from .bodies import Places, moving
 from .loop_pruning import prune_loops
@@ -97,9 +98,46 @@ def _vjp_switch(
     wrt, of = _wanted_places(branches, bars, needed[1:])
     if not wrt:
         return [ZERO] * len(args)
-    tapes = tuple([_cotangents(branch, wrt, of) for branch in branches])
-    results = apply_many(SWITCH, *args, *[bars[o] for o in of], branches=tapes)
-    return [ZERO, *_spread_out(results, wrt, len(args) - 1)]
+    seeds = [bar for bar in bars if isinstance(bar, Bar)]
+    masks = [bar.mask for bar in seeds if bar.mask is not None]
+    left_out: Places = ()
+    if masks:
+        seeded = [o for o, bar in enumerate(bars) if isinstance(bar, Bar) and bar.mask is not None]
+        tapes, left_out = _masked_cotangents(branches, wrt, of, tuple(seeded))
+    else:
+        tapes = tuple([_cotangents(branch, wrt, of) for branch in branches])
+    values = [bar.value for bar in seeds]
+    results = apply_many(SWITCH, *args, *values, *masks, branches=tapes)
+    mask_of = dict(zip(left_out, results[len(wrt) :], strict=True))
+    pulled: list[object] = [ZERO] * len(args)
+    for k, bar in zip(wrt, results, strict=False):
+        pulled[1 + k] = Bar(bar, mask_of.get(k))
+    return pulled
+
+
+def _masked_cotangents(
+    branches: tuple[Tape, ...], wrt: Places, of: Places, masked: Places
+) -> tuple[tuple[Tape, ...], Places]:
+    """``(*inputs, *bars, *masks) -> (*bars, *masks)`` of each branch; and the inputs with masks.
+
+    An input has a mask where a branch leaves entries of it out, or does not read it.
+    """
+    left_out = set[int]()
+    for branch in branches:
+        reads = depends(branch, wrt)
+        _, has_mask = masked_vjp(branch, wrt, of, masked, ())
+        for n, k in enumerate(wrt):
+            if has_mask[n] or not any(reads[o][n] for o in of):
+                left_out.add(k)
+    places = tuple([k for k in wrt if k in left_out])
+    return tuple([_masked_tape(branch, wrt, of, masked, places) for branch in branches]), places
+
+
+@kept_by_value
+def _masked_tape(tape: Tape, wrt: Places, of: Places, masked: Places, left_out: Places) -> Tape:
+    """Cotangents of the inputs `wrt`, then masks of those that are `left_out`."""
+    whole, _ = masked_vjp(tape, wrt, of, masked, left_out)
+    return prune_loops(choose(whole, range(len(tape.outputs), len(whole.outputs))))
 
 
 def _batch_switch(
