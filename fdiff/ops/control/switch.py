@@ -65,6 +65,7 @@ SWITCH = register(
     Primitive(
         "switch", "loop",
         Rules(_infer, _evaluate, *body_rules("switch"), told_needs=True, pulls_masks=True),
-        structure=Structure(selects=True), lowering=Lowering(KernelRule(Kind.SWITCH), folds=False), samples=tuple([_sample(k) for k in (0, 1, 5, -1)]),
+        structure=Structure(selects=True), lowering=Lowering(KernelRule(Kind.SWITCH), folds=False),
+        samples=tuple([_sample(k) for k in (0, 1, 5, -1)]),
     )
 )  # fmt: skip
