@@ -151,8 +151,8 @@ stop_cancelling_shifts = step_where((exp,), "prepare.cancelling_shifts", "stop_c
 split_concatenations = step_where(
     (concatenate,), "prepare.split_concatenations", "split_concatenations"
 )
-vectorise_loops = step_where(  # eight parts at least (`prepare/loop_joins.py: FEWEST`)
-    (concatenate, update, add), "prepare.loop_vectorisation", "vectorise_loops", 8
+reroll_loops = step_where(  # eight parts at least (`prepare/loop_rerolling.py: FEWEST`)
+    (concatenate, update, add), "prepare.loop_rerolling", "reroll_loops", 8
 )
 recognise_matrix_functions = late_step("prepare.spectral_functions", "recognise_matrix_functions")
 rows_read = step_where((gather,), "sparsity.row_selection", "rows_read")
@@ -165,8 +165,8 @@ STOP_SHIFTS = Transform(
 SPECTRAL = Transform(
     "matrix functions", lambda t, r: _matrix_functions(t), "a traced tape",
     "products of eigenvectors and functions of eigenvalues are functions of the matrix")
-VECTORISE = Transform(
-    "vectorise", lambda t, r: vectorise_loops(t), "loops as they were traced, unrolled",
+REROLL = Transform(
+    "reroll", lambda t, r: reroll_loops(t), "loops as they were traced, unrolled",
     "equal computations whose results are joined are one batch")
 BATCH_LOOPS = Transform(
     "batch loops", lambda t, r: batch_loops(t), "",
@@ -257,7 +257,7 @@ def _matrix_functions(tape: Tape) -> Tape:
     return recognise_matrix_functions(tape) if loaded else tape
 
 
-PREPARE = (SPECTRAL, STOP_SHIFTS, VECTORISE, BATCH_LOOPS, HOIST, SPLIT)  # once for each trace
+PREPARE = (SPECTRAL, STOP_SHIFTS, REROLL, BATCH_LOOPS, HOIST, SPLIT)  # once for each trace
 VALUE = (SIMPLIFY,)  # jit, source
 GUARD = (CHECK, SIMPLIFY)  # last, where a kernel is to check the guards as well
 VMAP = (BATCH,)

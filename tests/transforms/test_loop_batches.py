@@ -110,10 +110,15 @@ STAY = {
     "a number of trips that is traced": lambda x: fdiff.fori_loop(
         0, np.argmax(x), lambda i, c: c + x[i], 0.0
     ),
-    "wide values": lambda x: fdiff.scan(
+    "wide sums": lambda x: fdiff.scan(
         lambda c, r: (c + r * np.ones(5000), None), np.zeros(5000), x
     )[0],
 }
+STAY["large products"] = lambda x: fdiff.scan(
+    lambda c, r: (c + np.sum((r * np.ones((20, 20)) + np.eye(20)) @ np.ones((20, 20))), None),
+    0.0,
+    x,
+)[0]
 
 
 @pytest.mark.parametrize("name", STAY)
@@ -129,6 +134,19 @@ def test_long_loops_of_large_bodies_stay_loops(monkeypatch):
     assert loops(f, np.ones(100)) == 0
     monkeypatch.setattr(loop_batches, "MOST", 1000)
     assert loops(f, np.ones(100)) == 1
+
+
+def test_trips_over_wide_rows_are_batches(rng):
+    """One by one, rows of the size of a cache were read anew for each nest of loops."""
+    p, x = rng.uniform(0.5, 1.5, 2), rng.normal(size=(N, 5000))
+    f = lambda p, x, scan=fdiff.scan: scan(
+        lambda c, r: (c + np.sum(np.tanh(r * p[0] + p[1])), None), p[0], x
+    )[0]
+    assert loops(f, p, x) == 0
+    found = fdiff.jit(fdiff.value_and_grad(f, argnums=(0, 1)))(p, x)
+    expected = fdiff.value_and_grad(lambda p, x: f(p, x, unrolled), argnums=(0, 1))(p, x)
+    for a, b in zip(flat(found), flat(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
 
 
 def test_no_trips_keep_their_types():

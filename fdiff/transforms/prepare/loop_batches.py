@@ -21,7 +21,9 @@ from ...node import is_transient
 from ...ops.along_axes.reductions import sum_
 from ...ops.control.loop import LOOP
 from ...ops.entrywise.elementwise import add, subtract
+from ...ops.linear_algebra.contraction import contract
 from ...ops.shapes.dynamic_slices import window_indices
+from ...ops.shapes.subscripts import sizes_by_label
 from ...tape import CONSTANT, ITEM, Builder, Node, Tape, Way, rebuild
 from ...trace.derived_lines import TripLine, wanted
 from ..activity import needed_nodes
@@ -31,7 +33,9 @@ from ..loops.bodies import entered, rearranged
 from ..loops.loop_pruning import prune_loops
 
 MOST = 1 << 27  # bytes of all values of a body, for all trips together
-WIDE = 1 << 12  # entries of a value from which on a trip is a vector loop that is long enough
+# Products whose axes all have so many entries are fast one by one, and what they are made of still
+# lies in the cache; where all trips multiply one array, a batch has to be put in another order.
+LARGE, LARGE_SHARED = 64, 16
 WIDE_SUM = 16  # entries of a carry from which on additions of trips fill vector registers
 
 
@@ -87,19 +91,32 @@ def _parallel_trips(tape: Tape, node: Node) -> _ParallelTrips | None:
 
 
 def _pays(body: Tape, first: int, length: int) -> bool:
-    """Whether the values of all trips fit in memory, and the values of one trip are short.
+    """Whether the values of all trips fit in memory, and a batch is not slower.
 
     The rows of the loop begin at the input `first`.
     """
     if next(body.bodies(), None) is not None or any(map(_stays, body.nodes)):
         return False
-    rows, types = {*body.inputs[first:]}, list[ArrayType]()
+    rows, size = {*body.inputs[first:]}, 0
     for i, node in enumerate(body.nodes):
         if not rows.isdisjoint(node.args):
             rows.add(i)
-            types += node.types
-    sizes = [t.size for t in types]
-    return max(sizes, default=0) < WIDE and length * sum(t.nbytes for t in types) <= MOST
+            size += sum([t.nbytes for t in node.types])
+            types = [body.nodes[a].type for a in node.args]
+            if multiplies_large(node, types, shared=not rows.issuperset(node.args)):
+                return False
+    return length * size <= MOST
+
+
+def multiplies_large(node: Node, types: Sequence[ArrayType], *, shared: bool) -> bool:
+    """Whether this is a product of matrices so large that a batch of them would be slower.
+
+    `types` are those of its operands, one of which may be `shared` by all trips.
+    """
+    if node.primitive is not contract:
+        return False
+    sizes = sizes_by_label(node.param("subscripts"), *types).values()
+    return len(sizes) > 2 and min(sizes) >= (LARGE_SHARED if shared else LARGE)
 
 
 def _stays(node: Node) -> bool:

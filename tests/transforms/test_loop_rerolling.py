@@ -9,8 +9,7 @@ from benchmarks import styles
 from fdiff import kernels
 from fdiff.interpret import evaluate
 from fdiff.tape import verify
-from fdiff.transforms.prepare import loop_joins
-from fdiff.transforms.prepare import loop_vectorisation as module
+from fdiff.transforms.prepare import loop_rerolling as module
 
 jax.config.update("jax_enable_x64", True)
 
@@ -217,9 +216,9 @@ def bound(f, of=np):
 def tapes(f):
     """The tape as it is, and as it was recorded."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fdiff.transforms.pipeline.vectorise_loops", lambda tape: tape)
+        patch.setattr("fdiff.transforms.pipeline.reroll_loops", lambda tape: tape)
         plain = fdiff.make_tape(bound(f), A, B, X)
-    return module.vectorise_loops(plain), plain
+    return module.reroll_loops(plain), plain
 
 
 @pytest.mark.parametrize("f", ALIKE, ids=lambda f: f.__name__)
@@ -230,7 +229,7 @@ def test_equal_parts_are_computed_at_once(f):
     assert not any(node.primitive.name == "concatenate" for node in found.nodes)
     assert found.input_types == plain.input_types
     assert found.output_types == plain.output_types
-    assert any("test_vectorised" in str(line) for at in found.lines.values() for line in at)
+    assert any("test_loop_rerolling" in str(line) for at in found.lines.values() for line in at)
 
 
 @pytest.mark.parametrize("f", DIFFERENT, ids=lambda f: f.__name__)
@@ -274,12 +273,31 @@ def test_single_precision_and_infinities_stay():
 
 
 def test_too_few_and_too_much(monkeypatch):
-    few = loop_joins.FEWEST - 1
+    few = module.FEWEST - 1
     tape = fdiff.make_tape(lambda a: np.stack([np.sin(a[k]) for k in range(few)]), A)
     assert any(node.primitive.name == "concatenate" for node in tape.nodes)
     monkeypatch.setattr(module, "MOST", 8 * K * N)
     found, plain = tapes(middle)
     assert found is plain
+
+
+def entries(np, a, b, x):
+    """Slices that are joined as they are, and one of them that all parts share."""
+    v = a[:, 0]
+    return np.stack([v[k] for k in range(K)]) * np.stack([np.sin(v[k]) - v[0] for k in range(K)])
+
+
+def stored_in_a_number(np, a, b, x):
+    s = empty(())
+    for k in range(K):
+        s = stored(np, s, (), 2 * a[k, 0])
+    return s
+
+
+@pytest.mark.parametrize("f", [entries, stored_in_a_number], ids=lambda f: f.__name__)
+def test_places_without_axes_and_slices_alone(f):
+    (found,) = evaluate(tapes(f)[0], A, B, X)
+    np.testing.assert_allclose(found, f(np, A, B, X), rtol=1e-14)
 
 
 def test_a_loop_over_components_is_as_long_for_any_number():
@@ -301,6 +319,6 @@ def test_steps_of_a_long_recurrence_are_not_alike():
         return np.stack(found[1:])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fdiff.transforms.pipeline.vectorise_loops", lambda tape: tape)
+        patch.setattr("fdiff.transforms.pipeline.reroll_loops", lambda tape: tape)
         tape = fdiff.make_tape(f, A[0])
-    assert module.vectorise_loops(tape) is tape
+    assert module.reroll_loops(tape) is tape
