@@ -24,11 +24,9 @@ from .loops.loop_pruning import prune_loops
 from .loops.loop_systems import Row, systems
 from .simplify import Simplifier
 
-CACHE = (
-    1 << 18
-)  # bytes that all trips keep at most, so that they stay in a cache of the second level
+CACHE = 1 << 22  # bytes that all trips keep at most, so that they stay in a cache
 _ENTRY = 4  # bytes that are stored and loaded in the time of an operation on an entry
-_MOST = 8  # rows: with more arrays to tell apart, LLVM makes no vectors of a loop
+_MOST = 64  # rows, so that a body has few arrays
 
 
 def keep_stages(tape: Tape, limit: int) -> Tape:

@@ -255,6 +255,23 @@ def test_a_carried_array_is_updated_in_place(name):
     assert "range(n0)" not in inside, "the array is copied in each trip"
 
 
+def test_slices_from_the_first_entry_are_no_whole_axes():
+    """Of axes of up to 64 entries it is a literal where slices begin in a body, 0 as well."""
+
+    def f(w, series):
+        def step(h, x):
+            h = np.tanh(w[0] * h + w[1]) * w[7] + np.exp(-w[3] * x)
+            return h, np.sum(h * x) + np.sum(w[:3] * h)
+
+        return np.sum(fdiff.scan(step, np.zeros(3), series)[1] ** 2)
+
+    w, series = np.cos(np.arange(24.0)).reshape(8, 3), np.sin(np.arange(39.0)).reshape(13, 3)
+    for operator in (fdiff.grad, fdiff.hessian):
+        tape = fdiff.make_tape(operator(f), w, series)
+        compare(tape, (w, series))
+        assert "ints[" not in fdiff.kernels.source(tape, ("C", "C")).split("trip", 1)[1]
+
+
 def test_rows_that_count_are_not_read():
     body = tape_of(lambda x, k: (x + k,), *arrays(of(), of(dtype=INT)))
 

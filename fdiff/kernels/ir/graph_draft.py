@@ -11,7 +11,7 @@ from ...arraytype import Shape
 from ...kernel_rule import Kind
 from ...lazy_attributes import cached_property
 from ...tape import Node, Tape
-from .index_expressions import Slices, plus
+from .index_expressions import Slices, part, plus
 from .kernel_graph import Operation, SliceParameters
 from .small_sizes import MOST_LITERAL, MOST_LITERAL_STEP, SMALL, small_sizes
 from .stored_entries import MOST_COMPARED, StoredEntries
@@ -121,16 +121,18 @@ def slices(
 ) -> Slices:
     """Per axis ``(start, step)`` as text; ``("0", "1")`` for an axis that is taken whole.
 
-    With `literal`, small steps are numbers, not entries of a table, and so is where slices begin
-    between each other: LLVM then stores the entries of several at once.
+    In bodies, positions along axes of literal sizes are literals: LLVM sees which slices have no
+    entry in common. With `literal`, small steps are numbers, not entries of a table, and so is
+    where slices begin between each other: LLVM then stores the entries of several at once.
     """
     out: list[tuple[str, str]] = []
     for start, step, n, full in zip(starts, steps, inner, outer, strict=True):
         if n == full and (n <= 1 or (start == 0 and step == 1)):
             out.append(("0", "1"))
             continue
-        if full in draft.small:
-            out.append((str(int(start)), str(int(step) if n > 1 else 1)))
+        if full in draft.small or (draft.is_body and full <= MOST_LITERAL):
+            begin = str(int(start) if n else 0), str(int(step) if n > 1 else 1)
+            out.append(begin if full in draft.small else part(*begin))
             continue
         is_text = n <= 1 or step in (1, -1) or (literal and 1 < step <= MOST_LITERAL_STEP)
         text = ("1" if n <= 1 else str(int(step))) if is_text else draft.integer(int(step))

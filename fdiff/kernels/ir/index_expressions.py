@@ -15,6 +15,8 @@ Axes = tuple[int, ...]  # axes of an array by number; of a permutation, all of t
 Slices = tuple[tuple[str, str], ...]  # the start and step along each axis
 ONE = "1"
 WHOLE = ("0", "1")  # the start and step of an axis that is taken whole
+_BEGIN = "00"  # the start of a slice that begins at 0 and is not the whole axis
+_ZEROS = ("0", _BEGIN)
 
 
 class Axis(NamedTuple):
@@ -48,8 +50,8 @@ def times(a: str, b: str) -> str:
 
 def plus(a: str, b: str) -> str:
     """``a + b``, with the trivial cases folded."""
-    if a == "0" or b == "0":
-        return b if a == "0" else a
+    if a in _ZEROS or b in _ZEROS:
+        return ("0" if b == _BEGIN else b) if a in _ZEROS else a
     if b == f"-{a}":
         return "0"
     if _WHOLE.fullmatch(b) and (last := _LAST.search(a)):
@@ -110,6 +112,11 @@ def identity(dims: Dims) -> Index:
 
 
 # --- how a view reads its source --------------------------------------------------------------
+
+
+def part(start: str, step: str) -> tuple[str, str]:
+    """The start and step of a slice that is not the whole axis, also where it begins at 0."""
+    return (_BEGIN if start == "0" else start), step
 
 
 def _moved(axis: Axis, start: str, step: str) -> Axis:

@@ -111,7 +111,7 @@ def _pays(body: Tape, first: int, length: int) -> bool:
 def multiplies_large(node: Node, types: Sequence[ArrayType], *, shared: bool) -> bool:
     """Whether this is a product of matrices so large that a batch of them would be slower.
 
-    `types` are those of its operands, one of which may be `shared` by all trips.
+    `types` are the types of its operands, one of which may be `shared` by all trips.
     """
     if node.primitive is not contract:
         return False

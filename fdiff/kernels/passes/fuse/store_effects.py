@@ -115,4 +115,4 @@ def _excluded(op: Operation, new: Dims) -> Ranges:
 def _extent(start: str, step: str, n: str) -> tuple[str, str]:
     """The first position of a slice in ascending order, and the one after the last."""
     end = plus(start, "1")
-    return (plus(end, f"-{n}"), end) if step == "-1" else (start, plus(start, n))
+    return (plus(end, f"-{n}"), end) if step == "-1" else (plus(start, "0"), plus(start, n))

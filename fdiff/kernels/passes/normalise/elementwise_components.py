@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import product
 
 from ....kernel_rule import Kind
-from ...ir.index_expressions import ONE, WHOLE, Axes, Dims, nonunit, plus, same_nonunit, times
+from ...ir.index_expressions import ONE, WHOLE, Axes, Dims, nonunit, part, plus, same_nonunit, times
 from ...ir.kernel_graph import Operation, SliceParameters
 from .component_graph import (
     Components,
@@ -211,7 +211,7 @@ def sliced(new: Components, i: int, op: Operation) -> Ids | None:
         starts = [plus(p[0], times(str(place.get(x, 0)), p[1])) for x, p in enumerate(pairs)]
         own = new.at(a, {x: int(starts[x]) for x in small_axes(source)})
         left = tuple(
-            (starts[x], "1") if x in place else pairs[x]
+            part(starts[x], "1") if x in place else pairs[x]
             for x, d in enumerate(source)
             if not is_small(d)
         )
@@ -261,4 +261,4 @@ def entry_of_slice(at: int, pair: tuple[str, str], size: str) -> int:
 
 
 def _shifted(pair: tuple[str, str], at: int | None) -> tuple[str, str]:
-    return pair if at is None else (plus(pair[0], times(str(at), pair[1])), "1")
+    return pair if at is None else part(plus(pair[0], times(str(at), pair[1])), "1")
