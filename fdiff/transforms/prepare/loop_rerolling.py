@@ -67,7 +67,7 @@ class _Join(NamedTuple):
 
 
 def _joins(tape: Tape, users: Users) -> Iterator[_Join]:
-    """The joins from the end of the tape to its beginning; of a sum, the join of more parts first."""
+    """The joins from the last to the first; of a sum, the join of more parts first."""
     nodes, below = tape.nodes, set[int]()  # nodes of chains that have been met
     for i in range(len(nodes) - 1, -1, -1):
         node = nodes[i]
