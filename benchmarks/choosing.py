@@ -39,6 +39,7 @@ METHODS = (
     "dataclasses_with_methods", "namespaces", "bound_methods", "one_holds_the_other",
     "handed_to_functions", "private_names",
 )  # fmt: skip
+COUNTS = ("counting", "two_loops", "while_loop")
 FUNCTIONS = (
     "slope_inside", "lambda_inside", "lambda_of_each_trip", "array_made_inside",
     "reads_what_the_loop_assigns", "loops_in_functions", "handed_over", "handed_lambdas",

@@ -505,6 +505,110 @@ class FunctionsWriter(FormsWriter):
         ]
 
 
+class MethodsWriter(FormsWriter):
+    """Writes one program that calls methods of objects, which change these and each other."""
+
+    more = (
+        *FormsWriter.more, (100, "", " + ob.p + 0.5 * np.sum(ob.q) + 0.1 * ob.n"),
+        (100, "", " + oc.p - 0.3 * np.sum(oc.q) + 0.1 * oc.n + hold.p"),
+        (60, "", " + ob.level + oc.other.p * 0.3 + parts_[1].p"),
+    )  # fmt: skip
+
+    def _number(self):
+        odd = ("self.shared", "self.n * 0.1", "len(self.q) * 0.1")
+        return self.pick(
+            "self.p", "z", "self.q[1]", "self.other.p", "np.sum(self.q)", "self.gain", "self.level",
+            "0.3", "TAB[3]", "self.soft(z)", *(odd if self.odd else ()),
+        )  # fmt: skip
+
+    def _line(self):
+        a, b = self._number(), self._number()
+        odd = (
+            "self.q[0] = z", "self.other.q[1] = z", "self.q = self.other.q", "self.r = z",
+            "self.other = self", "w_ = self.q; w_ *= 0.9", "self.shared += 0.1", "self.p = 0.5",
+            "self.q += 0.01", "del z", "self.p = self.n", "self.n = 2 * self.n + 1",
+        ) if self.odd or self.chance(10) else ()  # fmt: skip
+        return self.pick(
+            f"self.p = 0.6 * {a} + 0.1 * {b}", f"self.p += 0.05 * {a}", "self.n += 1",
+            f"self.q = self.q * 0.8 + 0.05 * {a}", f"z = 0.7 * {a} - 0.1 * {b}",
+            f"self.other.p = 0.7 * self.other.p + 0.1 * {a}", "self.other.n += 1",
+            "self.p, self.other.p = self.other.p, self.p * 0.9", f"self.level = 0.5 * {a}",
+            "self.p = self.p * self.gain", *odd,
+        )  # fmt: skip
+
+    def _method(self, name, calls=""):
+        lines = [f"    def {name}(self, z):"]
+        for _ in range(self.choices.randint(1, 3)):
+            if self.chance(50):
+                lines += [f"        if {self._number()} > {self._number()}:"]
+                lines += [f"            {self._line()}"]
+                if self.chance(25):
+                    lines += [f"            return 0.9 * {self._number()}"]
+            else:
+                lines.append(f"        {self._line()}")
+        more = f" + 0.3 * {calls}" if calls and self.chance(70) else ""
+        return [*lines, f"        return 0.6 * {self._number()} + 0.1 * z{more}"]
+
+    def program(self):
+        text = super().program()
+        kinds = [
+            "class Part:",
+            "    gain, shared = 0.4, 0.1",
+            "    def __init__(self, p, q, n=0):",
+            "        self.p, self.q, self.n, self.other = p, q, n, self",
+            "    @property",
+            "    def level(self):",
+            f"        return {self.pick('0.5 * self.p', 'self.p if self.p > 0.2 else self.gain')}",
+            "    @level.setter",
+            "    def level(self, value):",
+            "        self.p = 0.5 * value + 0.1",
+            "    @staticmethod",
+            "    def soft(z):",
+            f"        return {self.pick('0.5 * z', 'np.tanh(z) if z > 0.1 else z')}",
+            *self._method("step"),
+            *self._method("kick", "self.step(0.5 * z)"),
+            *self._method("__call__", "self.other.step(z)"),
+            "class Other(Part):",
+            f"    gain = {self.pick('0.7', '-0.3')}",
+            *self._method("step", "super().step(z)"),
+            *self._method("kick", self.pick("super().kick(z)", "self.other(z)")),
+            "FIXED = Part(0.3, np.array([0.1, 0.2, 0.3]))",
+        ]
+        first = [
+            f"ob = {self.pick('Part', 'Other')}(x[0] * 1.0, x * 0.5)",
+            f"oc = {self.pick('Part', 'Other', 'Other')}(x[1] * 1.0, x + 0.1)",
+            self.pick("ob.other = oc", "oc.other = ob", "ob.other, oc.other = oc, ob", "pass"),
+            f"parts_ = {self.pick('[ob, oc]', '(oc, ob)', '[ob, ob]')}; hold = "
+            + self.pick("ob", "oc", "parts_[0]"),
+            "bound = " + self.pick("ob.step", "oc.kick", "partial(ob.kick)"),
+        ]
+        head = "def f(x):\n"
+        begin = "".join(f"{line}\n" for line in kinds)
+        return text.replace(head, begin + head + "".join(f"    {line}\n" for line in first))
+
+    def scalar(self, depth=1):
+        if not self.chance(30):
+            return super().scalar(depth)
+        a = super().scalar(0)
+        return self.pick(
+            f"ob.step({a})", f"oc.kick({a})", f"bound({a})", f"ob({a})", "ob.p", "oc.level",
+            f"parts_[{self.pick(0, 1)}].step({a})", "np.sum(oc.q)", f"ob.soft({a})",
+            f"hold.step({a})", "FIXED.p", f"FIXED.soft({a})", "FIXED.q[1]", "oc.n * 0.1",
+        )  # fmt: skip
+
+    def statement(self, indent, depth):
+        pad, kind, a = "    " * indent, self.choices.randrange(100), self.pick("a", "b", "c")
+        if kind < 25:
+            text = self.pick(
+                f"ob.step({a})", f"oc.kick({a})", f"ob.p = {self.assigned()}", "ob.n += 1",
+                f"hold.p = {self.assigned()}", f"oc.q = oc.q * 0.9 + 0.1 * {a}", f"{a} = ob({a})",
+                f"o_ = parts_[{self.pick(0, 1, 'k % 2')}]; o_.p = 0.9 * o_.p + 0.1 * {a}",
+                f"oc.level = 0.8 * {a}",
+            )  # fmt: skip
+            return [pad + text]
+        return super().statement(indent, depth)
+
+
 class SingleWriter(FunctionsWriter):
     """Writes one program for points of single precision, with tables of both precisions."""
 
@@ -617,7 +721,7 @@ class ResultsWriter(ReturnsWriter):
 WRITERS = {
     "": Writer, "counts": CountingWriter, "forms": FormsWriter, "statements": StatementsWriter,
     "lists": ListsWriter, "returns": ReturnsWriter, "functions": FunctionsWriter,
-    "single": SingleWriter, "results": ResultsWriter,
+    "methods": MethodsWriter, "single": SingleWriter, "results": ResultsWriter,
 }  # fmt: skip
 
 

@@ -31,6 +31,7 @@ class ConditionLog(Protocol):
     def input(self, text: str, value: float, /) -> object | None: ...
     def formatted(self, value: object, spec: str, text: str, frame: FrameType, /) -> str | None: ...
     def result(self, text: str, value: float, /) -> object | None: ...
+    def summands(self, text: str, value: float, /) -> list[object] | None: ...
 
 
 class OtherConditions:
@@ -44,6 +45,9 @@ class OtherConditions:
         return ""
 
     condition = fix = input = formatted = result = lambda self, *_: self._rely()
+
+    def summands(self, *_: object) -> None:
+        """The number is no sum."""
 
 
 class SymbolicNumber:
@@ -76,6 +80,14 @@ class SymbolicNumber:
         """The number as a result: a traced array, or the number, which the trace relies on."""
         traced = self._conditions.result(self.text, self.value)
         return self.plain() if traced is None else traced
+
+    def summands(self) -> list[object] | None:
+        """Ints and floats, traced and symbolic ones, whose sum the number is, if they are told."""
+        return self._conditions.summands(self.text, self.value)
+
+    def entered(self) -> object | None:
+        """The input that stands for the number beside traced floats."""
+        return self._conditions.input(self.text, self.value)
 
     def combined(self, symbol: str, other: object, *, swap: bool = False) -> object:
         """The result of an operator."""
@@ -120,7 +132,7 @@ class SymbolicNumber:
         """The input that stands for the number beside a traced float; None beside other values."""
         if not is_traced(other) or getattr(other, "dtype", np.dtype(int)).kind not in "fc":
             return None
-        return self._conditions.input(self.text, self.value)
+        return self.entered()
 
     def _text_of(self, number: object) -> str:
         is_text = isinstance(number, SymbolicNumber)

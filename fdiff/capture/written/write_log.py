@@ -98,6 +98,9 @@ class WriteLog:
     def result(self, text: str, value: float) -> None:
         """No integer is a result of the tape."""
 
+    def summands(self, text: str, value: float) -> None:
+        """The number is none of a loop's."""
+
     def constant(self, value: object) -> str:
         """The name of a constant."""
         if type(value) in {str, int, bool, type(None)}:
@@ -158,9 +161,7 @@ class WriteLog:
         if kind in SCALARS or isinstance(value, np.generic):
             return self.constant(value)
         if isinstance(value, SymbolicNumber):
-            if not value.belongs_to(self):
-                raise NoEffectError
-            return value.text
+            return value.text if value.belongs_to(self) else self._sum(value.summands())
         if id(value) in self._made:
             return self._made[id(value)][0]
         if (node := self._node(value)) is not None:
@@ -170,6 +171,12 @@ class WriteLog:
         if (output := self._output(value)) is not None:
             return self._of_output(value, output)
         return self._of_container(value, kind)
+
+    def _sum(self, parts: list[object] | None) -> str:
+        """Text that adds numbers, some of which loops have counted."""
+        if parts is None:
+            raise NoEffectError
+        return f"({' + '.join(map(self.expression, parts))})"
 
     def _of_output(self, value: object, output: WrittenOutput) -> str:
         self.outputs.append(output)

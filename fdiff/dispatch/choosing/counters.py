@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, cast
 
 import fdiff.intact_numpy as np
@@ -18,11 +18,12 @@ import fdiff.intact_numpy as np
 from ...arraytype import INT
 from ...capture.symbolic_numbers import SymbolicNumber
 from ...primitive import PRIMITIVES, Primitive
+from ...tape import Tape
 from ...trace import Trace, TracedArray, apply
 from .answers import Answers
 from .variables import FLOAT, TRUTH, WHOLE, RefusedLoopError, Variable
 
-_ADD, _CONVERT = PRIMITIVES["add"], PRIMITIVES["convert"]
+_ADD, _SUBTRACT, _CONVERT = (PRIMITIVES[name] for name in ("add", "subtract", "convert"))
 _COMPARING: dict[type[ast.cmpop], Primitive] = {
     kind: PRIMITIVES[name]
     for kind, name in {
@@ -78,6 +79,11 @@ class Count:
         if number is None:
             return None
         return TracedArray(number.home, number.id, number.type, scalar=True, weak=True)
+
+    def summands(self, text: str, value: float, /) -> list[object] | None:
+        """The number as an output of the tape."""
+        number = self.result(text, value)
+        return None if number is None else [number]
 
     def _bound(self, node: ast.expr) -> float | None:
         """A bound in a comparison that the tape can hold."""
@@ -136,6 +142,72 @@ class Measure(Count):
         if left is None or right is None:
             return None
         return cast("TracedArray", _COMPUTING[type(node.op)](left, right))
+
+
+class Total(Count):
+    """The conditions on the sum of an int, which each call reads anew, and what a loop has counted.
+
+    All but stores, sums with ints and computations with traced floats rely on both numbers.
+    """
+
+    def __init__(self, trace: Trace, start: SymbolicNumber, count: SymbolicNumber) -> None:
+        super().__init__(trace, -1, start.value + count.value)
+        self.parts = start, count
+
+    def condition(self, text: str, /) -> None:
+        self.fix(text, self.value)
+
+    def fix(self, text: str, value: float, /) -> None:
+        for part in self.parts:
+            part.plain()
+
+    def result(self, text: str, value: float, /) -> None:
+        """No such sum is a result of the tape."""
+
+    def summands(self, text: str, value: float, /) -> list[object] | None:
+        match = _SUM.fullmatch(text.removeprefix("(").removesuffix(")"))
+        return None if match is None else [*self.parts, int((match[1] or "0").strip(" +"))]
+
+    def _computed(self, node: ast.expr) -> TracedArray | None:
+        parts = self.summands(ast.unparse(node), self.value)
+        if parts is None:
+            return super()._computed(node)
+        start, count = [part.entered() for part in self.parts]
+        if start is None or count is None:
+            return None
+        return cast("TracedArray", cast("Any", start) + count + float(cast("int", parts[-1])))
+
+    def _compared(self, node: ast.expr) -> None:
+        """No such sum is compared on the tape."""
+
+
+def total(trace: Trace, start: SymbolicNumber, count: object) -> SymbolicNumber:
+    """The sum of an int that is read anew at each call, and what a loop has counted."""
+    assert isinstance(count, SymbolicNumber), "a loop counts ints"
+    return SymbolicNumber(Total(trace, start, count), _NAME, start.value + count.value)
+
+
+def is_read_anew(number: object) -> bool:
+    """Whether a number is an int that each call reads anew, or a sum with such an int."""
+    if not isinstance(number, SymbolicNumber) or type(number.value) is not int:
+        return False
+    parts = number.summands()
+    return parts is None or any(isinstance(part, SymbolicNumber) for part in parts)
+
+
+def is_counted_alone(
+    tape: Tape, number: int, outs: Collection[int], others: Collection[int]
+) -> bool:
+    """Whether `outs` are sums with a number on which no other node that is asked for depends."""
+    sums = {number}
+    for k, (primitive, args, *_) in enumerate(tape.nodes):
+        own = [a for a in args if a in sums]
+        differs = primitive is _SUBTRACT and own == [*args[:1]]
+        if own and (len(own) > 1 or not (primitive is _ADD or differs)):
+            return False
+        if own:
+            sums.add(k)
+    return sums.issuperset(outs) and sums.isdisjoint(others)
 
 
 def _constant(node: ast.expr) -> float | None:

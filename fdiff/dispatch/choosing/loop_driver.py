@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ...capture.sources.loop_frames import LoopNames
+from ...capture.symbolic_numbers import SymbolicNumber
 from ...foreign_errors import environment_value
 from ...ops.entrywise.kink_marks import kink_search
 from ...trace import Trace
@@ -16,6 +17,7 @@ from ...trace.trace_stack import stack
 from ...user_lines import numbered, user_line
 from .answers import Answers, Body, Cells, value_of
 from .containers import TakenApart
+from .counters import is_read_anew
 from .emptied_cells import emptied
 from .outer_numbers import check_start
 from .reached_objects import NewAttributeError, ReachedObjects
@@ -128,31 +130,45 @@ class Driver:
 
 
 def _enter(
-    trace: Trace,
-    rows: TripRows,
-    names: LoopNames,
-    body: Body,
-    starts: dict[str, object],
-    *,
+    trace: Trace, rows: TripRows, names: LoopNames, body: Body, starts: dict[str, object], *,
     splits: bool,
-) -> tuple[object, ...]:
+) -> tuple[object, ...]:  # fmt: skip
     """Enter the node of a loop; what the variables of the loop hold behind it.
 
-    If it `splits`, statements of the body that branch are nodes in it.
+    If it `splits`, statements of the body that branch are nodes in it. Ints that each call reads
+    anew are counted from zero, where nothing depends on them.
     """
-    outer = trace.calls if isinstance(trace.calls, Answers) else None
-    if names.counter:
-        starts = {**starts, names.counter: rows.numbers[0]}
     reached = ReachedObjects(body, names.objects, starts.values())
     if names.once and not names.joint and reached.names.stored - names.objects.stored:
         raise RefusedLoopError("its methods store attributes: a trace of each way does")
+    if names.counter:
+        starts = {**starts, names.counter: rows.numbers[0]}
     rows.stack(trace)
+    own = trace, rows, names, body, starts, reached
+    if trace.calls.__class__ is Answers or not any(
+        map(is_read_anew, [*starts.values(), *reached.starts()])
+    ):
+        return _entered(*own, splits=splits)
+    try:
+        return _entered(*own, splits=splits, anew=True)
+    except (ManyWaysError, TooFewTripsError):
+        raise
+    except RefusedLoopError:
+        return _entered(*own, splits=splits)
+
+
+def _entered(
+    trace: Trace, rows: TripRows, names: LoopNames, body: Body, starts: dict[str, object],
+    reached: ReachedObjects, *, splits: bool, anew: bool = False,
+) -> tuple[object, ...]:  # fmt: skip
+    """Enter the node of a loop, whose ints that are read `anew` are counted from zero."""
+    outer = trace.calls if isinstance(trace.calls, Answers) else None
     taken: TakenApart | None = None
     variables = list[Variable]()
     for _ in range(PASSES + len(reached.objects)):
         if taken is None or reached.learn():
             taken = TakenApart(starts, body, rows.objects(), dict(names.grown), reached)
-            variables = taken.variables(partial(_variable, outer))
+            variables = taken.variables(partial(_variable, outer, anew))
         around = Surroundings([*cells_of(taken), *rows.objects()])
         with around, Trace(trace.call) as inner:
             inner.calls = inner.listener = log = Answers(inner, around, outer, rows, splits=splits)
@@ -172,9 +188,11 @@ def _enter(
     raise RefusedLoopError("its types do not settle")
 
 
-def _variable(outer: Answers | None, name: str, start: object) -> Variable:
+def _variable(outer: Answers | None, anew: bool, name: str, start: object) -> Variable:  # noqa: FBT001 - bound
     """A variable of a loop, which may stand in the body of another one."""
     if outer is None:
+        if anew and isinstance(start, SymbolicNumber) and is_read_anew(start):
+            return Variable.of_offset(name, start)
         return Variable(name, start)
     check_start(outer, start)
     variable = Variable(name, start, outer.type_of(start))

@@ -15,7 +15,7 @@ from ...capture.sources.loop_frames import LEFT, OWN
 from ...capture.sources.loop_functions import UNBOUND, Unbound
 from ...capture.sources.returns import RESULT
 from ...capture.sources.varying_ranges import BOUND
-from ...capture.symbolic_numbers import plain_number
+from ...capture.symbolic_numbers import SymbolicNumber, plain_number
 from ...capture.value_kinds import MISSING
 from ...named_tuples import NamedTuple
 from ...trace import TracedArray
@@ -92,7 +92,7 @@ class Variable:
     numbers of single precision (`narrow_variables.py`). A `flagged` one has a carry that tells
     whether it is new. The `limit` is the largest size of an int that changes otherwise than by
     adding a constant. The `result` of the function is read where it has a value alone; a `local`
-    one is the user's.
+    one is the user's. What is counted from zero is added to the int `offset`, if there is one.
     """
 
     def __init__(self, name: str, start: object, python: type | None = None) -> None:
@@ -121,6 +121,14 @@ class Variable:
         self.numbers: set[str] | None = None
         self.growth: Growth | None = None
         self.limit: int | None = None
+        self.offset: SymbolicNumber | None = None
+
+    @classmethod
+    def of_offset(cls, name: str, offset: SymbolicNumber) -> Variable:
+        """A variable that counts from zero, beside an int that the trace does not rely on."""
+        own = cls(name, 0)
+        own.offset, own.counts, own.scalar, own.type = offset, True, True, WHOLE
+        return own
 
     @property
     def of_python(self) -> bool:

@@ -23,7 +23,7 @@ from ...user_lines import user_line
 from .answers import Answers, Body, runs_of
 from .appended_rows import AppendedRows
 from .count_sizes import CountSizes
-from .counters import counted
+from .counters import counted, is_counted_alone, total
 from .int_limits import IntLimits, demand_limits
 from .mixed_numbers import note_inputs
 from .narrow_variables import check_views, views_of
@@ -210,6 +210,7 @@ class Ways:
         nodes = dict(zip([*first, *counts], [*order, *[next(places) for _ in counts]], strict=True))
         questions = [[(next(places), answer) for _, answer in run.asked] for run in runs]
         results = [[next(places) for _ in own] for own in outs]
+        self._check_offsets(tape, order, results, {node for way in questions for node, _ in way})
         read = {} if plain else {order[-1]: self.rows.size()}
         read |= self._read_sizes(dict(zip(extras, order[len(inputs) :], strict=False)))
         sizes = CountSizes(
@@ -226,6 +227,17 @@ class Ways:
             check_precision(tape)
         check = lambda: check_numbers(tape, sizes.all(), held)  # noqa: E731 - a line
         return tape, order, [*map(Way, questions, results)], limits.checked(check)
+
+    def _check_offsets(
+        self, tape: Tape, order: list[int], results: list[list[int]], asked: set[int]
+    ) -> None:
+        """Refuse variables that count from an offset, if something depends on their values."""
+        for i, (_, v, _) in enumerate(self.carried):
+            others = asked.union(*[{*own[:i], *own[i + 1 :]} for own in results])
+            if v.offset is not None and not is_counted_alone(
+                tape, order[i], {own[i] for own in results}, others
+            ):
+                raise RefusedLoopError(f"{v.name} is more than counted")
 
     def _read_sizes(self, extras: Mapping[int, int]) -> dict[int, int]:
         """The sizes of numbers of Python's that change in the loop around, by nodes of the tape."""
@@ -317,7 +329,9 @@ class Ways:
         pairs = zip(self.carried, results, strict=False)
         stores_last = sorted(pairs, key=lambda pair: pair[0][1].changed)  # others may refuse
         for (k, v, _), result in stores_last:
-            values[k] = self._behind(trace, v, result, new=result.id >= old)
+            kept = v.offset is not None and all(r.values[k] is r.inputs[k] for r in self.runs)
+            own = v.own if kept else self._behind(trace, v, result, new=result.id >= old)
+            values[k] = own
             if k in flags and around is not None:
                 around.flags.append((values[k], flags[k]))
                 if not (v.scalar or v.name in self.rows.unshared):
@@ -383,6 +397,8 @@ class Ways:
         )
         if v.counts or v.weak:
             value = not v.name.startswith(LEFT) and counted(trace, v, result, new=new)
+            if v.offset is not None:
+                value = total(trace, v.offset, value)
             if v.name.startswith(RAISED) and value is True:
                 raise RefusedLoopError("it raises an error")
         if v.changed:
