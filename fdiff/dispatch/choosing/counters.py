@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
 import fdiff.intact_numpy as np
@@ -195,7 +195,21 @@ def is_read_anew(number: object) -> bool:
     return parts is None or any(isinstance(part, SymbolicNumber) for part in parts)
 
 
-def is_counted_alone(
+def check_offsets(
+    variables: Sequence[Variable], tape: Tape, order: Sequence[int],
+    results: Sequence[Sequence[int]], questions: Sequence[Sequence[tuple[int, bool]]],
+) -> None:  # fmt: skip
+    """Refuse variables that count from an offset, if something depends on their values."""
+    asked = {node for way in questions for node, _ in way}
+    for i, v in enumerate(variables):
+        if v.offset is None:
+            continue
+        others = asked.union(*[{*own[:i], *own[i + 1 :]} for own in results])
+        if not _is_counted_alone(tape, order[i], {own[i] for own in results}, others):
+            raise RefusedLoopError(f"{v.name} is more than counted")
+
+
+def _is_counted_alone(
     tape: Tape, number: int, outs: Collection[int], others: Collection[int]
 ) -> bool:
     """Whether `outs` are sums with a number on which no other node that is asked for depends."""

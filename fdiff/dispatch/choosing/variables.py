@@ -247,6 +247,11 @@ def is_number_of_numpy(value: object) -> TypeGuard[np.floating | np.complexfloat
     return isinstance(value, (np.floating, np.complexfloating))
 
 
+def is_new(value: object) -> bool:
+    """Whether a value is traced or NumPy's, and no number of Python's, nor as weak as such."""
+    return is_number_of_numpy(value) or (isinstance(value, TracedArray) and not value.weak)
+
+
 def kind_of(value: object) -> tuple[ArrayType, bool] | None:
     """The type of an array or a number of NumPy's, and whether it is a number; None of others."""
     if isinstance(value, TracedArray):

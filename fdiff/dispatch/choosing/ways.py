@@ -23,7 +23,7 @@ from ...user_lines import user_line
 from .answers import Answers, Body, runs_of
 from .appended_rows import AppendedRows
 from .count_sizes import CountSizes
-from .counters import counted, is_counted_alone, total
+from .counters import check_offsets, counted, total
 from .int_limits import IntLimits, demand_limits
 from .mixed_numbers import note_inputs
 from .narrow_variables import check_views, views_of
@@ -42,7 +42,7 @@ from .variables import (
     cells_of,
     check_bound,
     check_memory,
-    is_number_of_numpy,
+    is_new,
 )  # fmt: skip
 
 UNBRANCHED = "it does not branch"
@@ -210,7 +210,7 @@ class Ways:
         nodes = dict(zip([*first, *counts], [*order, *[next(places) for _ in counts]], strict=True))
         questions = [[(next(places), answer) for _, answer in run.asked] for run in runs]
         results = [[next(places) for _ in own] for own in outs]
-        self._check_offsets(tape, order, results, {node for way in questions for node, _ in way})
+        check_offsets([v for _, v, _ in self.carried], tape, order, results, questions)
         read = {} if plain else {order[-1]: self.rows.size()}
         read |= self._read_sizes(dict(zip(extras, order[len(inputs) :], strict=False)))
         sizes = CountSizes(
@@ -227,17 +227,6 @@ class Ways:
             check_precision(tape)
         check = lambda: check_numbers(tape, sizes.all(), held)  # noqa: E731 - a line
         return tape, order, [*map(Way, questions, results)], limits.checked(check)
-
-    def _check_offsets(
-        self, tape: Tape, order: list[int], results: list[list[int]], asked: set[int]
-    ) -> None:
-        """Refuse variables that count from an offset, if something depends on their values."""
-        for i, (_, v, _) in enumerate(self.carried):
-            others = asked.union(*[{*own[:i], *own[i + 1 :]} for own in results])
-            if v.offset is not None and not is_counted_alone(
-                tape, order[i], {own[i] for own in results}, others
-            ):
-                raise RefusedLoopError(f"{v.name} is more than counted")
 
     def _read_sizes(self, extras: Mapping[int, int]) -> dict[int, int]:
         """The sizes of numbers of Python's that change in the loop around, by nodes of the tape."""
@@ -281,7 +270,7 @@ class Ways:
     def _flag(self, value: object, k: int) -> int:
         """The node of whether a loose variable holds a new value."""
         flag = self.flags[k] if value is UNBOUND else self.log.flag_of(value)
-        return self.inner.builder.constant(np.array(_is_new(value))) if flag is None else flag.node
+        return self.inner.builder.constant(np.array(is_new(value))) if flag is None else flag.node
 
     def _is_kept(self, variable: Variable, value: object) -> bool:
         """Whether a variable may hold behind a way what Python held before it."""
@@ -290,7 +279,7 @@ class Ways:
 
     def _is_new(self, value: object) -> bool:
         """Whether a value that the body gives is new on all ways."""
-        return _is_new(value) and self.log.flag_of(value) is None
+        return is_new(value) and self.log.flag_of(value) is None
 
     # ----------------------------------------------------------------------------------- the node
 
@@ -408,9 +397,4 @@ class Ways:
     @staticmethod
     def _is_new_before(variable: Variable, around: Answers | None) -> object:
         flag = None if around is None else around.flag_of(variable.start)
-        return np.array(variable.scalar and _is_new(variable.start)) if flag is None else flag
-
-
-def _is_new(value: object) -> bool:
-    """Whether a value is traced or NumPy's, and no number of Python's, nor as weak as such."""
-    return is_number_of_numpy(value) or (isinstance(value, TracedArray) and not value.weak)
+        return np.array(variable.scalar and is_new(variable.start)) if flag is None else flag
