@@ -144,7 +144,7 @@ class Measure(Count):
         return cast("TracedArray", _COMPUTING[type(node.op)](left, right))
 
 
-class Total(Count):
+class CountedSum(Count):
     """The conditions on the sum of an int, which each call reads anew, and what a loop has counted.
 
     All but stores, sums with ints and computations with traced floats rely on both numbers.
@@ -184,7 +184,7 @@ class Total(Count):
 def total(trace: Trace, start: SymbolicNumber, count: object) -> SymbolicNumber:
     """The sum of an int that is read anew at each call, and what a loop has counted."""
     assert isinstance(count, SymbolicNumber), "a loop counts ints"
-    return SymbolicNumber(Total(trace, start, count), _NAME, start.value + count.value)
+    return SymbolicNumber(CountedSum(trace, start, count), _NAME, start.value + count.value)
 
 
 def is_read_anew(number: object) -> bool:
