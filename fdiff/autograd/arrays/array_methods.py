@@ -331,12 +331,12 @@ for _name in _BINARY:
     _enter(f"__i{_name}__", _in_place(getattr(operator, f"i{_name.strip('_')}")))
 
 
-def setitem(x: Any, key: Any, value: Any) -> None:
+def setitem(x: Any, key: Any, value: object) -> None:
     """``x[key] = value``."""
     x[key] = value
 
 
-def _setitem(self: RecordedArray, key: Any, value: Any) -> None:
+def _setitem(self: RecordedArray, key: object, value: Any) -> None:
     """As of `numpy.ndarray`."""
     if value.__class__ is RecordedArray and _is_there(self, key, value):
         return  # the last step of ``x[key] += y``

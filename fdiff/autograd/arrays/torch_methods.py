@@ -71,7 +71,7 @@ def _onto(ufunc: np.ufunc) -> Method:
     return method
 
 
-def _filled(x: Any, value: Any) -> object:
+def _filled(x: Any, value: object) -> object:
     if np.ndim(x) or getattr(x, "value", x).__class__ is np.ndarray:
         x[...] = value
         return x

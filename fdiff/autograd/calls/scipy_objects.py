@@ -49,7 +49,7 @@ class RecordedObject:
         title: str,
         args: tuple[object, ...],
         kwargs: dict[str, object],
-        real: Any,
+        real: object,
     ) -> None:
         self.what, self.title, self.args, self.kwargs = what, title, args, kwargs
         self.real = real

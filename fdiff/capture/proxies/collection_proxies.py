@@ -154,7 +154,7 @@ def wrap_deque(context: ListContext, value: deque[object], where: Where) -> Pair
     return proxy, proxy.node
 
 
-def wrap_written(context: Any, value: object, where: Where) -> Pair:
+def wrap_written(context: object, value: object, where: Where) -> Pair:
     """The proxy of a list, deque, counter or dict with defaults that the run may write to."""
     rules: dict[type, Callable[..., Pair]] = {list: wrap_logged_list, deque: wrap_deque}
     return rules.get(type(value), wrap_counting)(context, value, where)

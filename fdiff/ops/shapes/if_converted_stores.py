@@ -96,7 +96,7 @@ def _run(arm: Arm, frame: FrameType) -> tuple[Any, Any, object]:
     return array, key, value
 
 
-def _kind(array: Any) -> str:
+def _kind(array: object) -> str:
     return getattr(array, "handle", array).dtype.kind
 
 
@@ -110,7 +110,7 @@ def _number(value: object) -> Any:
     return value
 
 
-def _binary(sign: str, a: Any, b: Any) -> Any:
+def _binary(sign: str, a: object, b: object) -> Any:
     traced = isinstance(a, TracedArray) or isinstance(b, TracedArray)
     if sign not in _OPERATORS or (traced and sign not in _TRACED):
         raise _NotConvertible  # it could divide by zero

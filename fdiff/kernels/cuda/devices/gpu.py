@@ -229,7 +229,7 @@ class _Graph:
         self,
         driver: ModuleType,
         done: Callable[[Any], None],
-        stream: Any,
+        stream: object,
         launches: Callable[[], None],
     ) -> None:
         self._driver, self._check = driver, done

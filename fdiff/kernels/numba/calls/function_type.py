@@ -87,7 +87,7 @@ class FunctionType(types.Callable, types.Opaque):
         assert callee is not None, "code that is compiled has what it calls"
         return callee
 
-    def get_call_type(self, context: Any, args: Sequence[Any], kws: Mapping[str, Any]) -> Any:
+    def get_call_type(self, context: object, args: Sequence[Any], kws: Mapping[str, Any]) -> Any:
         """The signature of a call; what it calls is compiled when this returns."""
         kinds = tuple(map(types.unliteral, args))
         named = {name: types.unliteral(kind) for name, kind in kws.items()}

@@ -42,7 +42,7 @@ class TracedSparse(SparseEntries):
         new.values, new.stored, new.format, new.storage = values, self.stored, self.format, self.storage
         return new
 
-    def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> TracedSparse:
+    def astype(self, dtype: object, casting: str = "unsafe", copy: bool = True) -> TracedSparse:
         return self.with_values(self.values.astype(dtype))
 
     def power(self, n: object, dtype: object = None) -> TracedSparse:
