@@ -7,6 +7,7 @@ pattern reuse the tape. The entries of the results are gathers from the argument
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import fdiff.intact_numpy as np
 
@@ -160,7 +161,7 @@ def isin(element: object, test_elements: object, assume_unique: bool = False, in
         return traced(np.full(x.shape, bool(invert)))
     ordered = sort(others)
     place = np.minimum(searchsorted_call(ordered, x), others.shape[0] - 1)
-    equal: TracedArray = ordered[place] == x
+    equal = cast("TracedArray", ordered[place] == x)
     return ~equal if invert else equal
 
 

@@ -132,7 +132,7 @@ class TracedVectorize:
     def _each(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         if self.signature is not None:
             raise unsupported("numpy.vectorize with signature=")
-        spots: list[object] = [k for k in range(len(args)) if k not in self.excluded] + [k for k in kwargs if k not in self.excluded]
+        spots = [k for k in (*range(len(args)), *kwargs) if k not in self.excluded]
         arrays = [traced(array_call(args[k] if isinstance(k, int) else kwargs[k])) for k in spots]
         shape = broadcast(*(a.shape for a in arrays))
         flat = [broadcast_to(a, shape).reshape(-1) for a in arrays]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import cmath
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
@@ -20,7 +20,7 @@ def _double_number(x: object) -> object:
     """A traced number in double precision and without axes, as `cmath` takes it; other values as they are."""
     if not isinstance(x, (TracedArray, TracedLocalArray)):
         return x
-    array: TracedArray = resolve(x)
+    array = cast("TracedArray", resolve(x))
     if array.size != 1:
         complex(np.empty(array.shape, array.dtype))  # raises what NumPy raises
     return array.reshape(()).astype(np.complex128 if array.dtype.kind == "c" else np.float64).as_python_float()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import product
 from operator import index
+from typing import cast
 
 from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial
 
@@ -261,8 +262,7 @@ def _register_fit(family: PolynomialFamily) -> None:
     @replaces_if_traced(family.function("{}fit"))
     def fit(x: object, y: object, deg: object, rcond: object = None, full: bool = False, w: object = None) -> object:
         if np.ndim(deg):
-            listed: Sequence[object] = deg
-            chosen = sorted(int(d) for d in listed)
+            chosen = sorted(int(d) for d in cast("Sequence[int]", deg))
             columns = lambda line, d: _basis(family, line, chosen[-1])[:, np.array(chosen)]  # noqa: E731 - one of two, as below
         else:
             chosen, columns = list(range(index(deg) + 1)), lambda line, d: _basis(family, line, d)

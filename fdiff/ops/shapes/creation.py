@@ -6,6 +6,7 @@ NumPy hands these to no protocol, so private copies of the user's functions find
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import fdiff.intact_numpy as np
 
@@ -36,8 +37,7 @@ def array(value: object, dtype: object = None, **keywords: object) -> object:
     resolved = resolve(value)
     resolved = traced(resolved) if isinstance(resolved, TracedArray) else resolved
     out = _stacked(resolved)
-    ndmin: int = keywords.get("ndmin", 0)
-    copy: bool | None = keywords.get("copy", True)
+    ndmin, copy = cast("int", keywords.get("ndmin", 0)), keywords.get("copy", True)
     if resolved is not out or out.scalar or out.weak or dtype not in (None, out.dtype):
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")

@@ -85,13 +85,18 @@ def assign(handle: TracedArray, value: object) -> None:
     array = traced(value)
     if array.type.dtype.kind == "c" != handle.dtype.kind:
         array = np.real(array)
-    part: TracedArray = TracedArray(array.home, array.id, array.type).astype(handle.dtype)
-    while part.ndim > handle.ndim and part.shape[0] == 1:
-        part = np.reshape(part, part.shape[1:])
+    part = _of_axes(array, handle.ndim, handle.dtype)
     if part.shape != handle.shape:
         shapes = f"from shape {printed(part.shape)} into shape {printed(handle.shape)}"
         part = stretched(part, handle.shape, f"could not broadcast input array {shapes}")
     write(handle, part.id)
+
+
+def _of_axes(array: TracedArray, ndim: int, dtype: np.dtype) -> TracedArray:
+    """An array in this dtype, without axes of one entry in front of the last `ndim` axes."""
+    part = TracedArray(array.home, array.id, array.type).astype(dtype)
+    count = next((k for k, n in enumerate(part.shape[: max(part.ndim - ndim, 0)]) if n != 1), part.ndim - ndim)
+    return cast("TracedArray", np.reshape(part, part.shape[count:])) if count > 0 else part
 
 
 def printed(shape: Shape) -> str:
@@ -172,9 +177,7 @@ def setitem(x: TracedArray, key: object, value: object) -> None:
         assign(index_target.view, value)
         return
     shape = picked_shape(index_target)
-    part: TracedArray = TracedArray((t := traced(value)).home, t.id, t.type).astype(x.dtype)
-    while part.ndim > len(shape) and part.shape[0] == 1:
-        part = np.reshape(part, part.shape[1:])
+    part = _of_axes(traced(value), len(shape), x.dtype)
     shapes = f"of shape {printed(np.shape(value))} could not be broadcast to indexing result of shape {printed(shape)}"
     part = as_gathered(stretched(part, shape, f"shape mismatch: value array {shapes}"), index_target)
     write(index_target.view, apply(scatter_set, index_target.view, part, *index_target.indices).id)

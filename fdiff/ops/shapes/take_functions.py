@@ -89,8 +89,7 @@ def extract(condition: object, arr: object) -> TracedArray:
 @implements(method="item")
 def item(x: TracedArray, *place: int) -> object:
     """One entry as a Python number: a float stays traced, an integer is looked at."""
-    if len(place) == 1 and isinstance(place[0], tuple):
-        (place,) = place
+    place = place[0] if len(place) == 1 and isinstance(place[0], tuple) else place
     if place:
         x = x.reshape(-1)[place[0]] if len(place) == 1 else x[place]
     elif x.size != 1:
