@@ -153,9 +153,7 @@ def values_alone(block: SparseBlock, values: object, plan: SparsePlan) -> object
     return values
 
 
-def coordinates(
-    block: SparseBlock, values: object, plan: SparsePlan
-) -> tuple[np.ndarray, np.ndarray]:
+def coordinates(block: SparseBlock, values: Any, plan: SparsePlan) -> tuple[np.ndarray, np.ndarray]:
     """Rows and columns of the values, in their order."""
     first = np.repeat(
         np.arange(len(block.starts) - 1, dtype=block.indices.dtype), np.diff(block.starts)
