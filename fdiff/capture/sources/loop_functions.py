@@ -16,6 +16,7 @@ from types import CodeType, FunctionType
 from ...syntax_trees import copied, walk
 from ..value_kinds import MISSING
 from .definitions import compiled, definition, note_rewritten
+from .else_of_loops import without_else
 from .grown_lists import grown_lists
 from .loop_frames import (
     DRIVER,
@@ -81,6 +82,7 @@ def with_loop_functions(
     tree = copied(whole.function)
     if isinstance(tree, ast.Lambda):
         return None
+    tree = without_else(tree)
     unshared = unshared_names(tree)
     rewriting = _Rewriting(tree, Scope(fn), refusals)
     tree.body = rewriting.whole(tree.body)
@@ -267,7 +269,7 @@ class _Rewriting:
 
     def _loop(self, loop: ast.For | ast.While, *, inner: bool) -> list[ast.stmt]:
         branches, plain = may_branch(loop), copied(loop)
-        if loop.orelse or not (branches or inner):
+        if not (branches or inner):
             raise EffectError("no such loop")
         objects = check([*loop.body, head_of(loop)], self.scope)
         try:

@@ -119,8 +119,6 @@ def _check_node(node: ast.AST, scope: Scope, *, is_base: bool) -> None:
         raise EffectError("an expression whose result is dropped")
     elif isinstance(node, (ast.Assign, ast.Return)):
         _check_lists(node.value, scope)
-    elif isinstance(node, (ast.For, ast.While)) and node.orelse:
-        raise EffectError("else of a loop")
     elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
         base = root(node)
         name = base.id if isinstance(base, ast.Name) else ""
