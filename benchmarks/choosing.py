@@ -63,6 +63,8 @@ RESULTS = (
     "statuses",
 )  # fmt: skip
 
+SHARED = "best_state", "the_two_best", "bracket", "accepted_steps", "best_in_loops_in_loops"
+
 
 def compared(name: str, f: Callable[..., object], lowest: float, warm: int) -> list[str]:
     """A row of the table: the plain function, the call, and their ratio."""
@@ -101,6 +103,7 @@ def main() -> None:
         ("statements", STATEMENTS, -0.9, 2000),
         ("returns", RETURNS, 0.2, 60), ("functions", FUNCTIONS, 0.2, 60), ("ints", INTS, 0.2, 60),
         ("precision", PRECISION, 0.2, 60), ("results", RESULTS, 0.2, 60),
+        ("shared_arrays", SHARED, 0.2, 60),
     )  # fmt: skip
     for file, names, lowest, warm in kinds:
         module = functions(TESTS / "dispatch" / f"test_choosing_{file}.py", np)

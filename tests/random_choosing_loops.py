@@ -6,8 +6,9 @@ and counts the ways. One in eight is unrolled as well. With `counts`, loops coun
 are left by ``break``. With `forms`, they are also ``while`` loops, run over arrays, have floats of
 Python's and loops in them, and raise errors. With `lists`, they keep values in lists, tuples and
 dicts, too. With `returns`, they and statements outside of them return in the middle, and with
-`results` they return ints and truth values, too. One more argument is the number of ways from which
-on statements choose by themselves.
+`results` they return ints and truth values, too. With `names`, variables hold arrays of others, and
+with `else`, loops have one. One more argument is the number of ways from which on statements choose
+by themselves.
 """
 
 import linecache
@@ -177,6 +178,10 @@ class Writer:
         """The lines with which the loop ends."""
         return []
 
+    def orelse(self, indent):
+        """The lines of an ``else`` of the loop."""
+        return []
+
     def last(self, result):
         """A line behind the loop, and the result, of the number of the last trip at times."""
         return "    k = 3\n", result
@@ -217,7 +222,7 @@ class Writer:
             limit = self.pick("x[1]", "0.2", "0.1 * k", "b")
             lines += [f"{pad}if {self.pick('a', 'b', 'c', 'v[0]', 'np.sum(w)')} > {limit}:"]
             lines += [f"{pad}    {self.pick('a', 'b', 'c')} = {self.assigned()}"]
-        lines += self.tail(2 + outer)
+        lines += [*self.tail(2 + outer), *self.orelse(1 + outer)]
         if self.chance(30):
             behind = self.pick("v[0] = 0.7", "w += 1.0", "u[3] = x[1]", "v *= 2.0", "v[1] = 2.0")
             lines.append("    " + behind)
@@ -351,6 +356,63 @@ class FormsWriter(CountingWriter):
         if depth and kind < 44:
             return [f"{pad}if {self.pick('a', 'c')} > 50.0:", f"{pad}    raise ValueError('far')"]
         return super().statement(indent, depth)
+
+
+class ElseWriter(FormsWriter):
+    """Writes one program whose loops have an ``else``."""
+
+    def orelse(self, indent):
+        pad = "    " * indent
+        block = self.block(indent + 1, int(self.chance(50)))
+        if indent == 1:  # it leaves no loop
+            block = [re.sub("break|continue", "pass", line) for line in block]
+        return [f"{pad}else:", *block]
+
+    def inner(self, indent):
+        lines = [*super().inner(indent), *self.orelse(indent)]
+        ends = self.pick("break", "continue") if self.chance(30) else "pass"
+        return [*lines, "    " * (indent + 1) + ends]
+
+    def effect(self, *, breaks=True):
+        return "break" if breaks and self.chance(30) else super().effect(breaks=breaks)
+
+
+class NamesWriter(FormsWriter):
+    """Writes one program whose variables hold arrays of others, some stored into behind."""
+
+    def program(self):
+        text = super().program()
+        text = text.replace("def f(x):\n", "def f(x):\n    p = q = x * 0.3; vs = [x * 1.0]\n")
+        return text.replace("z = 0.1; p = v * 1.0; q = w * 1.0", "z = 0.1; p = v; q = w * 1.0")
+
+    def vector(self, depth=1):
+        return f"(1.0 * {super().vector(depth)})" if self.chance(60) else super().vector(depth)
+
+    def names(self):
+        name, other = self.pick("v", "w", "p", "q"), self.pick("v", "w", "p", "q")
+        return self.pick(f"{name} = {other}", f"{name} = {other}", f"{name}, {other} = v, w")
+
+    def statement(self, indent, depth):
+        pad = "    " * indent
+        if not self.chance(25):
+            return super().statement(indent, depth)
+        if depth and self.chance(60):
+            test = f"{pad}if {self.condition(0)}:"
+            more = self.block(indent + 1, 0) if self.chance(30) else []
+            return [test, *more, f"{pad}    {self.names()}"]
+        return [pad + self.pick(self.names(), f"p = {self.vector()}", "q = 0.9 * p", "p, q = q, p")]
+
+    def tail(self, indent):
+        return ["    " * indent + f"vs.append({self.pick('v', 'p', 'w * 0.5')})"] * self.chance(20)
+
+    def last(self, result):
+        k, result = super().last(result)
+        name, part = self.pick("p", "q", "v", "w", "vs[-1]", "vs[-2:][0]"), self.pick("", "[1]")
+        store = f"    {name}{part} {self.pick('+=', '*=')} {self.pick('0.5', 'x[1]')}\n"
+        more = " + np.sum(p) * 0.2 - np.sum(q * x) + np.sum(np.array(vs)) * 0.1"
+        many = ", a, b" * result.endswith(", a, b")
+        result = f"({result.removesuffix(many)}{more}){many}"
+        return k + store * self.chance(70), result
 
 
 class ListsWriter(FormsWriter):
@@ -722,6 +784,7 @@ WRITERS = {
     "": Writer, "counts": CountingWriter, "forms": FormsWriter, "statements": StatementsWriter,
     "lists": ListsWriter, "returns": ReturnsWriter, "functions": FunctionsWriter,
     "methods": MethodsWriter, "single": SingleWriter, "results": ResultsWriter,
+    "names": NamesWriter, "else": ElseWriter,
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from ...trace.branching.guard_nodes import truth
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray
 from ...trace.recorder import Loops
+from .array_identities import ArrayNumbers
 from .mixed_numbers import MixedNumbers
 from .surroundings import Surroundings
 from .trip_rows import TripRows
@@ -44,7 +45,7 @@ class Answers:
     it ended. A body that `splits` has nodes for its statements that branch. It
     stands in the body that answers of `outer` are for, one `level` deeper. `sizes` are the sizes of
     numbers of Python's that change, by their nodes, None of other values. A body that is the
-    `whole` rest of a function makes `CALLS` at most.
+    `whole` rest of a function makes `CALLS` at most. `arrays` are those that a run meets.
     """
 
     frame = None  # no calls are compared
@@ -67,6 +68,9 @@ class Answers:
         self.shared = -1  # the last node of an array that may be one that was there before
         self.mixed = MixedNumbers(trace, None if outer is None else outer.mixed)
         self.branches = False
+        self.tags = dict[int, int]()  # nodes of numbers of arrays, by places of inputs
+        self.fresh: int | None = None
+        self.arrays = ArrayNumbers(trace, (), {}, None)
 
     def begin(self, script: tuple[bool, ...]) -> None:
         self.script, self.asked, self.demands, self.calls = script, [], [], 0
@@ -177,7 +181,8 @@ def runs_of(
             if questions.setdefault(told[:k], node) != node:
                 raise RefusedLoopError("it asks for other values when it is run again")
         scripts += [(*told[:k], True) for k in range(len(script), len(told))]
-        yield WayRun(log.asked, values, own, [h for h, _ in log.numbers], log.demands)
+        numbers = [h for h, _ in log.numbers]
+        yield WayRun(log.asked, values, own, numbers, log.demands, log.arrays)
         if not scripts:
             return
     raise ManyWaysError(f"there are more than {WAYS} ways through an iteration")
@@ -194,6 +199,7 @@ def _run(
     variables, flags = kinds
     log.begin(script)
     own = [_again(log.trace, x) for x in inputs]
+    log.arrays = ArrayNumbers(log.trace, own, log.tags, log.fresh)
     log.flags += [(own[k], flag) for k, flag in flags.items() if own[k] is not UNBOUND]
     pairs = zip(own, variables, strict=True)
     log.numbers += [

@@ -5,7 +5,7 @@ Our own method: docs/decisions/loops-that-choose-branches.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import fdiff.intact_numpy as np
 
@@ -13,6 +13,7 @@ from ...arraytype import ArrayType
 from ...named_tuples import NamedTuple
 from ...trace import Trace, TracedArray
 from .answers import Answers
+from .array_identities import relied_on
 from .variables import FLOAT, WHOLE, RefusedLoopError, Variable, WayRun
 
 
@@ -28,17 +29,20 @@ class AppendedRows:
     """The rows of a loop's node that hold what its trips append; `kinds` are their types.
 
     Numbers of Python's are numbers behind the loop, on which the trace relies.
-    `partners` are the variables that hold an appended array, by its place, behind the trip.
+    `partners` are the variables that hold an appended array, by its place, behind the trip. Of
+    those that other variables may hold later, at the `numbered` places, the numbers are rows, too.
     """
 
     def __init__(self, runs: Sequence[WayRun], count: int) -> None:
         self.runs, self.count = runs, count
         self.kinds: list[EntryKind] = []
         self.partners: dict[int, int] = {}
+        self.numbered: list[int] = []
         self._trace: Trace | None = None
         self._rows: Sequence[TracedArray] = ()
         self._length, self._values = 0, list[object]()
         self._numbers = dict[int, np.ndarray]()
+        self._others = dict[tuple[int, int], int]()  # the variables with appended arrays
 
     def check(self, log: Answers, variables: Sequence[Variable]) -> None:
         """Refuse values that are not traced, of several types, or held elsewhere."""
@@ -60,23 +64,38 @@ class AppendedRows:
             if run is not self.runs[0] and (kinds, partners) != (self.kinds, self.partners):
                 raise RefusedLoopError("it appends values of several types, or with other names")
             self.kinds, self.partners = kinds, partners
+        self.numbered = [place for place, k in self.partners.items() if variables[k].tagged]
 
     def nodes(self, run: WayRun, trace: Trace) -> list[int]:
         """The nodes of what a run appends."""
-        pairs = zip(run.values[self.count :], self.kinds, strict=True)
-        return [trace.lift(value, kind.type.dtype) for value, kind in pairs]
+        own = run.values[self.count :]
+        pairs = zip(own, self.kinds, strict=True)
+        nodes = [trace.lift(value, kind.type.dtype) for value, kind in pairs]
+        return nodes + [run.arrays.number(own[place]) for place in self.numbered]
 
     def arrays(self, run: WayRun) -> list[object]:
         """The arrays that a run appends, but for those that variables hold, too."""
         own = enumerate(run.values[self.count :])
         return [v for place, v in own if place not in self.partners]
 
-    def enter(self, trace: Trace, rows: Sequence[TracedArray], length: int) -> None:
-        """Note the rows of the node that is entered; rely on rows of Python's numbers."""
-        self._trace, self._rows, self._length = trace, rows, length
-        for row, kind in zip(rows, self.kinds, strict=True):
+    def enter(
+        self, trace: Trace, rows: Sequence[TracedArray], length: int,
+        tags: Mapping[int, TracedArray],
+    ) -> None:  # fmt: skip
+        """Note the rows of the node that is entered; rely on those of numbers.
+
+        The arrays that some variables hold have numbers, too.
+        """
+        self._trace, self._rows, self._length = trace, rows[: len(self.kinds)], length
+        if self.numbered and isinstance(trace.calls, Answers):
+            raise RefusedLoopError("it appends an array that has other names")
+        for row, kind in zip(rows, self.kinds, strict=False):
             if kind.python:
                 self._rely_on(trace, row.id)
+        for place, row in zip(self.numbered, rows[len(self.kinds) :], strict=True):
+            for k, tag in tags.items():
+                trips = np.flatnonzero(relied_on(trace, row, tag))
+                self._others |= {(int(trip), place): k for trip in trips}
 
     def _rely_on(self, trace: Trace, row: int) -> None:
         """Rely on a row of Python's numbers."""
@@ -101,9 +120,10 @@ class AppendedRows:
             for trip in range(self._length):
                 pairs = zip(self._rows, self.kinds, strict=True)
                 own = [self._element(trace, row, kind, trip) for row, kind in pairs]
-                if trip == self._length - 1:
-                    for place, k in self.partners.items():
-                        own[place] = self._values[k]
+                last = trip == self._length - 1
+                for place, partner in self.partners.items():
+                    k = partner if last else self._others.get((trip, place), -1)
+                    own[place] = own[place] if k < 0 else self._values[k]
                 yield own
         finally:
             trace.calls.depth -= 1

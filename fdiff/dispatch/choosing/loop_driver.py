@@ -16,6 +16,7 @@ from ...trace.recorder import Loops
 from ...trace.trace_stack import stack
 from ...user_lines import numbered, user_line
 from .answers import Answers, Body, Cells, value_of
+from .array_checks import check_arrays
 from .containers import TakenApart
 from .counters import is_read_anew
 from .emptied_cells import emptied
@@ -175,7 +176,7 @@ def _entered(
             try:
                 ways = Ways(log, variables, rows, taken, inner=outer is not None)
                 if ways.settled:
-                    ways.check()
+                    check_arrays(ways)
                     taken.check(variables, inner=outer is not None)
                     ways.finish(inner=outer is not None)
             except NewAttributeError:

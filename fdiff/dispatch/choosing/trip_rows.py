@@ -83,6 +83,7 @@ class TripRows:
         self.within: int | None = None
         self.inside: int | None = None
         self.unshared = frozenset[str]()  # variables whose arrays have no other name
+        self.numbers_arrays = False  # whether the body has numbers of arrays
 
     @property
     def length(self) -> int:

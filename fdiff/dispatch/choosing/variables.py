@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import FunctionType, NoneType
-from typing import Protocol, TypeGuard, cast
+from typing import TYPE_CHECKING, Protocol, TypeGuard, cast
 
 import fdiff.intact_numpy as np
 
@@ -23,6 +23,9 @@ from ...trace.array_links import outside, root_of
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray, TracedLocalArray
 from ...trace.looping.logged_calls import same
+
+if TYPE_CHECKING:
+    from .array_identities import ArrayNumbers
 
 FLOAT, WHOLE, TRUTH = (ArrayType((), dtype) for dtype in (np.dtype(float), INT, BOOL))
 SINGLE = ArrayType((), np.dtype("f4"))
@@ -59,7 +62,8 @@ class ManyWaysError(RefusedLoopError):
 class WayRun(NamedTuple):
     """A run of a body: the questions of Python, and the variables after and before it.
 
-    `numbers` stand for ints and truth values of Python's; all `demands` are to hold.
+    `numbers` stand for ints and truth values of Python's; all `demands` are to hold. The run met
+    `arrays`.
     """
 
     asked: list[tuple[int, bool]]
@@ -67,6 +71,12 @@ class WayRun(NamedTuple):
     inputs: list[object]
     numbers: list[object]
     demands: list[int]
+    arrays: ArrayNumbers
+
+    @property
+    def appended(self) -> list[object]:
+        """What the run has appended to lists."""
+        return self.values[len(self.inputs) :]
 
 
 class Growth(NamedTuple):
@@ -90,9 +100,10 @@ class Variable:
     `counts` holds ints or truth values of Python's, which ways change, and which `python` tells; a
     `weak` one holds floats of Python's. A `narrow` one holds a float of Python's at first, and then
     numbers of single precision (`narrow_variables.py`). A `flagged` one has a carry that tells
-    whether it is new. The `limit` is the largest size of an int that changes otherwise than by
-    adding a constant. The `result` of the function is read where it has a value alone; a `local`
-    one is the user's. What is counted from zero is added to the int `offset`, if there is one.
+    whether it is new, a `tagged` one another that is the number of its array. The `limit` is the
+    largest size of an int that changes otherwise than by adding a constant. The `result` of the
+    function is read where it has a value alone; a `local` one is the user's. What is counted from
+    zero is added to the int `offset`, if there is one.
     """
 
     def __init__(self, name: str, start: object, python: type | None = None) -> None:
@@ -118,6 +129,7 @@ class Variable:
         self.result = name.startswith(RESULT)
         self.local = name.isidentifier() and not name.startswith(OWN)
         self.changed = self.stays = self.counts = self.flagged = self.ended = self.narrow = False
+        self.tagged = False
         self.numbers: set[str] | None = None
         self.growth: Growth | None = None
         self.limit: int | None = None

@@ -16,12 +16,19 @@ from ...ops.shapes.gather_scatter import iota
 from ...primitive import PRIMITIVES
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, apply_many, splice
-from ...trace.array_links import root_of
 from ...trace.looping.call_log import CallLog
 from ...transforms.loops.branch_tree import Way, branching_body, negated
 from ...user_lines import user_line
 from .answers import Answers, Body, runs_of
 from .appended_rows import AppendedRows
+from .array_identities import (
+    equal_pairs,
+    hand_numbers,
+    handed_on,
+    numbers_before,
+    sharing,
+    unify,
+)
 from .count_sizes import CountSizes
 from .counters import check_offsets, counted, total
 from .int_limits import IntLimits, demand_limits
@@ -38,10 +45,6 @@ from .variables import (
     TooFewTripsError,
     Variable,
     WayRun,
-    arrays_in,
-    cells_of,
-    check_bound,
-    check_memory,
     is_new,
 )  # fmt: skip
 
@@ -77,6 +80,11 @@ class Ways:
         note_inputs(log.mixed, self.index.node, variables, self.inputs, self.flags)
         entries = lambda: rows.entries(self.index)  # noqa: E731 - a line
         views = views_of(variables, self.inputs)
+        tagged = [k for k, v in enumerate(variables) if v.tagged]
+        self.tags = {k: self._input(WHOLE, scalar=True) for k in tagged}
+        self.fresh = [self._input(WHOLE, scalar=True)] if rows.numbers_arrays else []
+        log.tags = {k: tag.node for k, tag in self.tags.items()}
+        log.fresh = self.fresh[0].node if self.fresh else None
         self.runs = [*runs_of(log, entries, views, variables, self.flags, body)]
         check_views(self.inner, variables, views, self.runs)
         asks = log.branches or any(run.asked for run in self.runs)
@@ -92,10 +100,24 @@ class Ways:
         self.appended = AppendedRows(self.runs, len(variables))
         demand_limits(variables, self.runs)
         self.demanding = any(run.demands for run in self.runs)
-        self.settled &= {*self.flags} == {*self.loose}
+        self.settled &= {*self.flags} == {*self.loose} and self._settle_numbers()
         for k, v in enumerate(variables):
             v.flagged |= k in self.loose
         self.tape: Tape | None = None
+
+    def _settle_numbers(self) -> bool:
+        """Find the variables that may share arrays; whether they were told before."""
+        places = [k for k, v, _ in self.carried if not (v.scalar or v.result)]
+        shared, asked = {*self.tags}, {k for run in self.runs for k in run.arrays.asked}
+        for run in self.runs:
+            shared |= sharing(run.values, run.inputs, run.arrays, {*self.tags}, places)
+        others = [k for k in self.loose if self.variables[k].name not in self.rows.unshared]
+        shared |= {*others} & {*places} if self.nested else set()
+        shared |= handed_on(self.runs, places)
+        for k in shared:
+            self.variables[k].tagged = True
+        self.rows.numbers_arrays |= bool(shared or asked)
+        return shared == {*self.tags} and self.rows.numbers_arrays is bool(self.fresh)
 
     def _start(self, v: Variable) -> object:
         """What a variable holds before a trip."""
@@ -131,47 +153,6 @@ class Ways:
                 return sorted(loose)
             loose |= more
 
-    # ----------------------------------------------------------------------------------- refusals
-
-    def check(self) -> None:
-        """Refuse arrays that two variables share, or that cannot be told from others."""
-        self.appended.check(self.log, self.variables)
-        for run in self.runs:
-            pairs = [(v.result, a) for v, a in zip(self.variables, run.values, strict=False)]
-            pairs += [(False, a) for a in self.appended.arrays(run)]
-            arrays = [(r, a) for r, a in pairs if isinstance(a, TracedArray) and not a.scalar]
-            for result, array in arrays:
-                view = root_of(array) is not array and not (result and self._is_own(array, run))
-                if view or array.home is not self.inner:
-                    raise RefusedLoopError("a variable holds a view, or an array from outside")
-                axes = self.inner.layouts.axes(array.made)
-                if axes != sorted(axes):
-                    raise RefusedLoopError("a variable holds an array that is not in C order")
-            for of_result in (False, True):  # behind which other variables are not read
-                kept = [a for r, a in arrays if r is of_result or not self._told(a, run)]
-                if len({id(root_of(a)) for a in kept}) < len(kept):
-                    raise RefusedLoopError("two variables hold one array")
-            if self.nested:
-                check_bound(self.variables, run)
-        starts = [self.variables[k].start for k in self.loose]
-        if self.nested and any(isinstance(start, np.ndarray) for start in starts):
-            raise RefusedLoopError("a variable may hold an array of another name")
-        changed = [v for v in self.variables if v.changed]
-        others = [v.start for v in self.variables]
-        others += [a for value in cells_of(self.body) for a in arrays_in(value)]
-        others += [*self.inner.extra, *self.rows.arrays()]
-        check_memory(changed, others)
-
-    @staticmethod
-    def _is_own(array: TracedArray, run: WayRun) -> bool:
-        """Whether an array looks at memory that a run has made."""
-        root = root_of(array)
-        return not any(root is h for h in run.inputs)
-
-    def _told(self, array: TracedArray, run: WayRun) -> bool:
-        """Whether an array is new, or whether it is new is told."""
-        return self._is_own(array, run) or self.log.flag_of(array) is not None
-
     # ----------------------------------------------------------------------------------- the body
 
     def finish(self, *, inner: bool) -> None:
@@ -197,6 +178,7 @@ class Ways:
             h = h if isinstance(h, TracedArray) else self._input(type_, scalar=v.scalar)
             inputs.append(h.node)
         inputs += [self.flags[k].node for k in self.loose]
+        inputs += [tag.node for tag in (*self.tags.values(), *self.fresh)]
         if self.demanding:
             inputs.append(self._input(TRUTH, scalar=True).node)
         outs = [self._outs(run, inputs) for run in runs]
@@ -220,7 +202,7 @@ class Ways:
         self._note_sizes(limits, order, results)
         self.settled = not limits.places
         numbers = [i for i, (_, v, _) in enumerate(self.carried) if not (v.counts or v.weak)]
-        first = len(results[0]) - len(self.appended.kinds)
+        first = len(results[0]) - len(self.appended.kinds) - len(self.appended.numbered)
         numbers += [first + j for j, kind in enumerate(self.appended.kinds) if not kind.python]
         held = [own[i] for own in results for i in numbers]
         if any(self._is_mixed(k, v) for k, v, _ in self.carried):
@@ -260,6 +242,9 @@ class Ways:
             value = run.values[k]
             outs.append(node if value is UNBOUND else lift(value, type_.dtype))
         outs += [self._flag(run.values[k], k) for k in self.loose]
+        held = [(run.values[k], tag.node) for k, tag in self.tags.items()]
+        outs += [tag if v is UNBOUND else run.arrays.number(v) for v, tag in held]
+        outs += [run.arrays.next()] if self.fresh else []
         if self.demanding:
             outs.append(reduce(self._both, run.demands, inputs[-1]))
         return outs + self.appended.nodes(run, self.inner)
@@ -296,11 +281,14 @@ class Ways:
             state.append(TracedArray(trace, node, type_))
         around = trace.calls if isinstance(trace.calls, Answers) else None
         state += [self._is_new_before(self.variables[k], around) for k in self.loose]
+        state += numbers_before(around, [self.variables[k].start for k in self.tags], self.fresh)
         state += [np.array(True)] * self.demanding
         results = self._results(trace, state)
         first = len(state)
-        rows = results[first : first + len(self.appended.kinds)]
-        self.appended.enter(trace, rows, self.rows.length)
+        numbers = results[len(self.carried) + len(self.loose) :]
+        tags = dict(zip(self.tags, numbers, strict=False))
+        self.appended.enter(trace, results[first:], self.rows.length, tags)
+        same = [] if around is not None else equal_pairs(trace, tags)
         flags = dict(zip(self.loose, results[len(self.carried) :], strict=False))
         demands = self._demands(results)
         if around is not None:
@@ -328,6 +316,10 @@ class Ways:
                 if v.scalar and not v.result:
                     around.mixed.add(result.id, flags[k])
                     around.mixed.unsure.add(result.id)
+        unify(self.variables, values, same)
+        if around is not None:
+            last = numbers[len(tags) : len(tags) + len(self.fresh)]
+            hand_numbers(around, self.variables, values, tags, last)
         self.appended.hold(values)
         if around is not None:
             around.branches |= self.branches
@@ -338,7 +330,8 @@ class Ways:
         pairs = zip(self.carried, results, strict=False)
         left = [h for (_, v, _), h in pairs if v.name.startswith(LEFT)]
         ends = left if self.rows.waits and self.rows.within else []
-        return ends + ([results[len(self.carried) + len(self.loose)]] if self.demanding else [])
+        place = len(self.carried) + len(self.loose) + len(self.tags) + len(self.fresh)
+        return ends + ([results[place]] if self.demanding else [])
 
     @staticmethod
     def _rely_on(trace: Trace, flag: TracedArray, error: RefusedLoopError) -> None:
