@@ -66,8 +66,8 @@ class ArrayNumbers:
         if self._begin is None:
             self.asked.add(-1)
             return self.trace.builder.constant(np.array(0))
-        made = self.trace.builder.constant(np.array(self._made, INT))
-        return self.trace.add(_ADD, (self._begin, made)) if self._made else self._begin
+        count = self.trace.builder.constant(np.array(self._made, INT))
+        return self.trace.add(_ADD, (self._begin, count)) if self._made else self._begin
 
     def hand(self, array: object, number: int) -> None:
         """Note the number of an array that a loop in the body gives."""
@@ -144,7 +144,7 @@ def hand_numbers(
 def equal_pairs(trace: Trace, tags: Mapping[int, TracedArray]) -> list[tuple[int, int]]:
     """The variables that hold one array behind an outermost loop, on which the trace relies."""
     each = combinations(tags.items(), 2)
-    return [(k, j) for (k, one), (j, other) in each if relied_on(trace, one, other)]
+    return [(k, j) for (k, first), (j, other) in each if relied_on(trace, first, other)]
 
 
 def unify(
