@@ -82,7 +82,7 @@ class AppendedRows:
         self, trace: Trace, rows: Sequence[TracedArray], length: int,
         tags: Mapping[int, TracedArray],
     ) -> None:  # fmt: skip
-        """Note the rows of the node that is entered; rely on those of numbers.
+        """Note the rows of the node that is entered; rely on rows of Python's numbers.
 
         The arrays that some variables hold have numbers, too.
         """

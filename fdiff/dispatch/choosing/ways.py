@@ -274,15 +274,9 @@ class Ways:
             if log.frame is not None:
                 log.leave(log.frame)
             log.forget()
-        state, old = list[object](), len(trace.builder.nodes)
-        for _, v, type_ in self.carried:
-            start = np.zeros(type_.shape) if v.start is UNBOUND else v.start
-            node = trace.lift(start, type_.dtype)
-            state.append(TracedArray(trace, node, type_))
+        old = len(trace.builder.nodes)
         around = trace.calls if isinstance(trace.calls, Answers) else None
-        state += [self._is_new_before(self.variables[k], around) for k in self.loose]
-        state += numbers_before(around, [self.variables[k].start for k in self.tags], self.fresh)
-        state += [np.array(True)] * self.demanding
+        state = self._state(trace, around)
         results = self._results(trace, state)
         first = len(state)
         numbers = results[len(self.carried) + len(self.loose) :]
@@ -324,6 +318,17 @@ class Ways:
         if around is not None:
             around.branches |= self.branches
         return values
+
+    def _state(self, trace: Trace, around: Answers | None) -> list[object]:
+        """The values of the carries before the loop."""
+        state = list[object]()
+        for _, v, type_ in self.carried:
+            start = np.zeros(type_.shape) if v.start is UNBOUND else v.start
+            node = trace.lift(start, type_.dtype)
+            state.append(TracedArray(trace, node, type_))
+        state += [self._is_new_before(self.variables[k], around) for k in self.loose]
+        state += numbers_before(around, [self.variables[k].start for k in self.tags], self.fresh)
+        return state + [np.array(True)] * self.demanding
 
     def _demands(self, results: Sequence[TracedArray]) -> list[TracedArray]:
         """Whether a ``while`` ended, and those in it."""
