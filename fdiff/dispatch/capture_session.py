@@ -320,7 +320,7 @@ def watched(
         from_outside = is_of_signal_handler(error) or is_sent_by_thread(error)
         if root is trace and not from_outside and session.discard():
             raise RunAgainError from error
-        if root is trace:
+        if root is trace and session.parts:  # a ufunc has no private copy
             session.release_errors(error)
         words = _refused(error) if isinstance(error, TypeError | ValueError) else None
         if words is None:
