@@ -166,7 +166,7 @@ class Lowering(NamedTuple):
     """How an op is computed by something other than its reference, and what may stand in its place.
 
     - ``kernel`` tells how a kernel computes it, None if no kernel does;
-    - ``complex_formulas`` tell how bytecode computes it of complex numbers;
+    - ``complex_formulas`` tell how bytecode, and loops in kernels, compute it of complex numbers;
     - ``spelled(*args, **params)`` is the output by ops that kernels compute, of one that none does;
     - ``shorten(builder, args, params)`` looks for an equal node before one is added: its id or
       None, and the arguments to add it with (load forwarding, dead stores, reshapes of reshapes);

@@ -152,7 +152,7 @@ COMPLEX = "c16"
 
 
 class ComplexFormula(NamedTuple):
-    """How the bytecode interpreter computes an elementwise op that reads or gives complex numbers.
+    """How bytecode, and loops in kernels, compute an elementwise op on complex numbers.
 
     `before` are lines of code, `parts` expressions of the real and the imaginary part of the result
     (one if it is real). Operand `k` is ``f<k>`` if real, ``u<k>`` and ``v<k>`` if complex, ``t<k>``

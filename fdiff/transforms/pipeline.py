@@ -127,6 +127,7 @@ def _enter_body_rules() -> None:
 
 
 cut_loops = late_step("loops.loop_segments", "within_budget")
+split_complex_loops = late_step("loops.complex_loops", "split_complex_loops")
 hooks.enter_body_rules, hooks.within_budget = _enter_body_rules, cut_loops
 _hoist_and_prune = late_step("loops.loop_invariants", "hoist_and_prune")
 
@@ -246,8 +247,13 @@ def within_budget(tape: Tape) -> Tape:
     flat = inlined(tape)
     if not has_loops(flat):
         return tape
-    cut = cut_loops(flat)
+    cut = cut_loops(split_complex_loops(flat) if _has_complex_bodies(flat) else flat)
     return tape if cut is flat else cut
+
+
+def _has_complex_bodies(tape: Tape) -> bool:
+    types = (t for _, _, body in tape.bodies() for node in body.nodes for t in node.types)
+    return any(t.dtype.kind == "c" for t in types)
 
 
 # --- pipelines ------------------------------------------------------------------------------------

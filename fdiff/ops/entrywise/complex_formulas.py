@@ -1,4 +1,4 @@
-"""Formulas of complex numbers on their real and imaginary parts, for the bytecode interpreter.
+"""Formulas of complex numbers on their real and imaginary parts, for bytecode and for loops in kernels.
 
 They are the formulas of NumPy's loops (numpy/_core/src/umath/loops.c.src).
 """
