@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import random
 import threading
 from functools import partial
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import random_choosing_loops
 from test_choosing_loops import POINTS, N, W, counted, unrolled
 
 import fdiff
@@ -905,3 +907,90 @@ def test_an_error_in_a_method_leaves_objects_as_they_were(monkeypatch):
         call(POINTS[1])
     assert_same(state(own), before)
     monkeypatch.undo()
+
+
+class Sums:
+    def __init__(self):
+        self.width = 4
+
+    def bound(self, k):
+        return 0.5 * k if k > 40 else k
+
+    def loss(self, x):
+        s = x[0]
+        for k in range(N):
+            b = k // self.width
+            if s > 5.0:
+                b = 0.5 * k
+            for j in range(b):
+                if s > x[1]:
+                    s = s * 0.9
+                s = s + 0.001 * j * W[k]
+            s = np.sin(s + W[k])
+        return s
+
+    def fails(self, x):
+        s = x[0]
+        for k in range(N):
+            b = k // self.width
+            if s > 0.9 * x[1]:
+                b = 0.5 * k
+            for j in range(b):
+                s = s * 0.9 + 0.01 * j
+            s = np.sin(s + W[k])
+        return s
+
+
+def test_bounds_of_ranges_in_methods(monkeypatch):
+    counted(monkeypatch, choosing=True)
+    own = Sums()
+    call = fdiff.value_and_grad(own.loss)
+    for x in POINTS:
+        value, slope = call(x)
+        np.testing.assert_allclose(value, own.loss(x), **CLOSE)
+        expected = unrolled(fdiff.grad, own.loss, x, monkeypatch)
+        np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-11)
+        with pytest.raises(TypeError):
+            own.fails(x)
+        with pytest.raises(TypeError):
+            fdiff.jit(own.fails)(x)
+
+
+class Shadowed:
+    """An attribute of the object that a property of the class hides."""
+
+    def __init__(self):
+        self.__dict__["level"] = 3.0
+        self.depth = 0.5
+
+    @property
+    def level(self):
+        return self.depth
+
+    @level.setter
+    def level(self, value):
+        self.depth = value
+
+    def loss(self, x):
+        s = x[0]
+        for k in range(N):
+            if s > x[1]:
+                self.level = 0.9 * self.level + 0.01 * s
+            s = np.sin(s + W[k]) * self.level
+        return s
+
+
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
+def test_properties_before_attributes(monkeypatch):
+    counted(monkeypatch, choosing=True)
+    plain, own = Shadowed(), Shadowed()
+    call = fdiff.jit(own.loss)
+    for x in POINTS:
+        np.testing.assert_allclose(call(x), plain.loss(x), **CLOSE)
+        assert_same(vars(own), vars(plain))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_programs(seed):
+    text = random_choosing_loops.program(random.Random(seed), "methods")
+    assert not random_choosing_loops.failure(text, seed)

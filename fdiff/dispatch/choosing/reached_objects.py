@@ -204,7 +204,8 @@ class ReachedObjects:
         for k, (value, _) in enumerate(self.objects):
             own = contents(value)
             for name in sorted(self.names.stored & own.keys()):
-                if is_plain(own[name]) or isinstance(own[name], SymbolicNumber):
+                held = is_plain(own[name]) or isinstance(own[name], SymbolicNumber)
+                if held and not any(isinstance(m, property) for m in _members(value, name)):
                     yield k, name
 
     def learn(self) -> bool:

@@ -282,7 +282,9 @@ def check_bounds(body: Callable[..., object]) -> None:
     """Refuse bounds of a range that are no ints, for which `range` raises a TypeError."""
     function = cast("FunctionType", body)
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    bounds = [cell.cell_contents for name, cell in cells if name.startswith(BOUND)]
+    bounds = [
+        cell.cell_contents for name, cell in cells if BOUND in name
+    ]  # in a class, its name stands before
     for bound in bounds:
         weak = isinstance(bound, TracedArray) and bound.weak and bound.type == WHOLE
         if not (weak or isinstance(bound, (int, np.integer))):
