@@ -994,3 +994,20 @@ def test_properties_before_attributes(monkeypatch):
 def test_random_programs(seed):
     text = random_choosing_loops.program(random.Random(seed), "methods")
     assert not random_choosing_loops.failure(text, seed)
+
+
+def test_other_attributes_are_not_read(monkeypatch):
+    traces, _ = counted(monkeypatch, choosing=True)
+
+    class Wide(Changing):
+        unread = 1.0
+
+        def other(self, s):
+            return s * self.unread
+
+    own = Wide()
+    call = fdiff.jit(own.loss)
+    for k, x in enumerate(POINTS):
+        Wide.unread, own.unasked = float(k), k
+        np.testing.assert_allclose(call(x), own.loss(x), **CLOSE)
+    assert len(traces) == 1

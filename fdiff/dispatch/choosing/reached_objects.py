@@ -24,7 +24,7 @@ from typing import Self, cast
 
 from ...capture.dependency_nodes import attribute
 from ...capture.proxies.class_proxies import fetch, state_of
-from ...capture.proxies.object_proxy import slot_dict, slots
+from ...capture.proxies.object_proxy import slot, slot_dict
 from ...capture.sources.loop_functions import UNBOUND
 from ...capture.sources.name_scopes import is_data
 from ...capture.sources.object_attributes import AttributeNames, ObjectAttributes
@@ -282,8 +282,14 @@ class HeldAttributes:
 
 
 def contents(value: object) -> dict[str, object]:
-    """The attributes that an object has itself."""
-    return {**dict(slots(value)), **slot_dict(value)}
+    """The attributes that an object has itself, found without a look at its whole class."""
+    own = dict[str, object]()
+    for base in _mro(type(value)):
+        for name, place in _dict(base).items():
+            if isinstance(place, MemberDescriptorType):
+                held = slot(value, name)
+                own |= {} if held is MISSING else {name: held}
+    return own | slot_dict(value)
 
 
 def _store(value: object, name: str, own: object) -> None:
