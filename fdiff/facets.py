@@ -113,9 +113,9 @@ class Rules(NamedTuple):
 
     infer: Callable[..., tuple[ArrayType, ...]]
     evaluate: Callable[..., object]
-    jvp: Callable[..., Sequence[Any]] | None = None  # traced arrays, and what the class says
-    vjp: Callable[..., Sequence[Any]] | None = None
-    batch: Callable[..., Sequence[Any]] | None = None
+    jvp: Callable[..., Sequence[object]] | None = None  # traced arrays, and what the class says
+    vjp: Callable[..., Sequence[object]] | None = None
+    batch: Callable[..., Sequence[object]] | None = None
     overwrite: Callable[..., object] | None = None
     kink: Kink | None = None
     flat: bool = False  # carries no derivative, whatever its argument

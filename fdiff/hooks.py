@@ -6,11 +6,11 @@ The module that defines such a function sets its hook when it is imported, once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from .named_tuples import NamedTuple
 
-Function = Callable[..., Any]
+Function = Callable[..., object]
 Args = tuple[object, ...]
 Named = dict[str, object]
 

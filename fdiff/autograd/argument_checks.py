@@ -32,7 +32,7 @@ def recorded_arrays(arrays: object, call: str) -> tuple[Any, ...]:
     if hasattr(arrays, "edge_now") or not isinstance(arrays, Iterable):
         fact = f"a sequence of recorded arrays is needed, not {type(arrays).__name__}."
         raise failure(InputError, f"fdiff.autograd.{call}", fact, "Give them in a list.")
-    sequence = tuple[Any, ...](arrays)
+    sequence = tuple[object, ...](arrays)
     for array in sequence:
         require_recorded(array, call)
     return sequence

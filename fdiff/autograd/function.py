@@ -220,7 +220,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     require_function(fn, "what is decorated", "function.once_differentiable")
 
     @wraps(fn)
-    def once(ctx: Any, *bars: Any) -> Any:
+    def once(ctx: Any, *bars: object) -> object:
         with not_recording():
             result = fn(ctx, *bars)
         several = isinstance(result, tuple)
@@ -233,7 +233,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     return once
 
 
-def _only_once(gradient: Any, sources: Sequence[RecordedArray]) -> Any:
+def _only_once(gradient: object, sources: Sequence[RecordedArray]) -> object:
     """A gradient whose derivative is refused."""
     if isinstance(gradient, TracedArray):
         return refusing_derivatives(gradient, TWICE)
@@ -243,5 +243,5 @@ def _only_once(gradient: Any, sources: Sequence[RecordedArray]) -> Any:
     return custom_node("DelayedErrorBackward", sources, [value], _refused)[0]
 
 
-def _refused(*_: Any) -> Any:
+def _refused(*_: object) -> object:
     raise RuntimeError(TWICE)

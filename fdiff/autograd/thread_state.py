@@ -126,7 +126,7 @@ class ThreadState(threading.local):
         self.watch_saved()
 
     @property
-    def keeper(self) -> Any:
+    def keeper(self) -> object:
         """The copies of saved values; to set them notes whether anybody wants to know."""
         return self.copies
 
@@ -221,7 +221,7 @@ class StateContext:
         """Change the state."""
         raise NotImplementedError
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> object:
         entry = EnteredState(self._before(), state.entered)
         entered = _Left(entry)
         try:
@@ -252,7 +252,7 @@ class StateContext:
 class during(StateContext):  # noqa: N801 - it is written like a function
     """A context in which attributes of the state have these values."""
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, **values: object) -> None:
         super().__init__()
         self._values = values
 

@@ -143,7 +143,7 @@ def _of_way(afters: Sequence[After], chosen: Sequence[tuple[int, ...]]) -> After
 
 def _places_looked_at(pins: Iterable[Pins]) -> Places:
     """Where any way has looked other than in mappings and at code, and what stood there."""
-    kinds: dict[Any, list[Any]] = {}
+    kinds: dict[Any, list[object]] = {}
     for own in pins:
         for check, places in own.places:
             if own.writes is None or check is not own.writes.before:

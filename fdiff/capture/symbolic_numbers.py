@@ -191,7 +191,7 @@ def plain_number(value: object) -> object:
     return value.plain() if isinstance(value, SymbolicNumber) else value
 
 
-def _value(number: object) -> Any:
+def _value(number: object) -> object:
     return number.value if isinstance(number, SymbolicNumber) else number
 
 

@@ -278,7 +278,7 @@ def _unbound(*_: object) -> None:
     """A placeholder until the entry stub is bound: calls go through Python."""
 
 
-def _native_dtype(type_: ArrayType) -> np.dtype[Any]:
+def _native_dtype(type_: ArrayType) -> np.dtype:
     """The native dtype of this kind and size, without metadata: what new arrays have."""
     return np.dtype(type_.dtype.str)
 

@@ -7,7 +7,6 @@ else goes the way of all traced arrays.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -117,7 +116,7 @@ def _install_all() -> None:
 def _install(kind: type[EagerScalar]) -> None:
     type_ = ArrayType((), F4 if kind is Float32 else F8)
     results = {o: r for o in _OPERANDS if (r := _result(kind, o)) is not None}
-    names: dict[str, Any] = {
+    names: dict[str, object] = {
         "Truth": Truth,
         "TracedArray": TracedArray,
         "sums": (PRIMITIVES["add"], PRIMITIVES["subtract"]),

@@ -6,7 +6,6 @@ A traced array stands for an array or a number; the user's code must find it to 
 from __future__ import annotations
 
 import builtins
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -70,7 +69,7 @@ class _TypeMeta(type):
     def __hash__(cls) -> int:
         return hash(type) if cls is Type else super().__hash__()
 
-    def __call__(cls, *args: Any, **keywords: Any) -> object:
+    def __call__(cls, *args: object, **keywords: object) -> object:
         if cls is not Type:
             return super().__call__(*args, **keywords)
         return class_of(*args) if len(args) == 1 and not keywords else type(*args, **keywords)
@@ -117,7 +116,7 @@ class _FloatMeta(type):
     def __hash__(cls) -> int:
         return hash(float)
 
-    def __call__(cls, *args: Any) -> object:
+    def __call__(cls, *args: object) -> object:
         if len(args) == 1 and isinstance(args[0], (TracedArray, TracedLocalArray)):
             return number(args[0])
         if args and isinstance(args[0], str) and (type(args[0]) is Text or is_made_of_value(args[0])):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -28,7 +27,7 @@ class Expressions:
     Node `i` is called ``v<i>``, a constant or a function ``c<n>``.
     """
 
-    def __init__(self, tape: Tape, scope: dict[str, Any]) -> None:
+    def __init__(self, tape: Tape, scope: dict[str, object]) -> None:
         self.tape, self.scope = tape, scope
         self.names: dict[int, str] = {}  # of constants and, where they are other texts, of nodes
 

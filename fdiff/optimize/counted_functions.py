@@ -32,7 +32,7 @@ class Evaluation:
         self.count, self.seconds = 0, 0.0
         self.shown: Callable[[int, Any], object] | None = None
         self._point: object = None
-        self._value: Any = None
+        self._value: object = None
 
     def __call__(self, *point: np.ndarray) -> Any:
         key = [part.tobytes() for part in point]
@@ -47,16 +47,16 @@ class Evaluation:
                 self.shown(self.count, self._value)
         return self._value
 
-    def evaluate(self, point: list[np.ndarray]) -> Any:
+    def evaluate(self, point: list[np.ndarray]) -> object:
         return self.function(*point)
 
-    def fresh(self, *point: np.ndarray) -> Any:
+    def fresh(self, *point: np.ndarray) -> object:
         """Evaluate even at the last point: what the function reads may have changed."""
         self.restart()
         return self(*point)
 
     @property
-    def latest(self) -> Any:
+    def latest(self) -> object:
         """The value at the last point; None if there is none."""
         return self._value if self._point is not None else None
 
@@ -142,7 +142,7 @@ def compile_or_call(prepared: AnyPrepared, *point: object) -> None:
 
 
 def sparse_jacobian(
-    f: Callable[..., Any],
+    f: Callable[..., object],
     entries: int,
     *point: object,
     format: str,  # noqa: A002 - as SciPy says

@@ -161,7 +161,7 @@ def _linear(problem: ProblemFunctions, x: np.ndarray, rows: np.ndarray) -> objec
 def _nonlinear(problem: ProblemFunctions, x: np.ndarray, rows: np.ndarray, name: str) -> object:
     values, slopes = problem.evaluations["constraints"], problem.evaluations["jacobian"]
     of = np.flatnonzero(rows)
-    keywords: dict[str, Any] = {}
+    keywords: dict[str, object] = {}
     if name == "slsqp":
         table = np.zeros((problem.rows, problem.size))
 

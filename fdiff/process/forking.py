@@ -378,7 +378,7 @@ def late(module: str, package: str | None, name: str) -> Callable[..., Any]:
     """The function `name` of a module that is imported when the function is first called."""
     loaded: list[ModuleType] = []
 
-    def call(*args: object, **options: object) -> Any:
+    def call(*args: object, **options: object) -> object:
         if not loaded:
             loaded.append(imported(f".{module}", package))
         return getattr(loaded[0], name)(*args, **options)

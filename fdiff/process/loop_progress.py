@@ -51,7 +51,7 @@ class CodePlace(NamedTuple):
 
     file: str
     line: int
-    local: Mapping[str, Any]
+    local: Mapping[str, object]
     outside: dict[str, object]
 
 
@@ -149,7 +149,7 @@ def _weights(counter: _Counter, inner: ast.For | ast.While | None, values: Value
     return lengths if min(lengths) != max(lengths) else []
 
 
-def _value_at(node: ast.AST, name: str, step: int, values: Values) -> Any:
+def _value_at(node: ast.AST, name: str, step: int, values: Values) -> object:
     """The value of a name while the variable of a loop has this value."""
     return step if isinstance(node, ast.Name) and node.id == name else values(node)
 
@@ -212,7 +212,7 @@ def _counter(loop: ast.For | ast.While, values: Values) -> _Counter | None:
     return _Counter(variable.id, steps, _integer(variable, values))
 
 
-def _value(place: CodePlace, node: ast.AST) -> Any:
+def _value(place: CodePlace, node: ast.AST) -> object:
     """The value of a name; globals of private copies are filled as they are read."""
     if not isinstance(node, ast.Name):
         return None

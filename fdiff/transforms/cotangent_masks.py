@@ -56,7 +56,7 @@ def mask_of_seeds(primitive: Primitive, seeds: Sequence[object]) -> Array | None
     return reduce(np.logical_or, kept)
 
 
-def inside(mask: Array | None, value: Any) -> Any:
+def inside(mask: Array | None, value: Array) -> Array:
     """`value` where `mask` is true, and zero elsewhere."""
     if mask is None or value is ZERO:
         return value

@@ -13,6 +13,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...foreign_errors import noting, telling
+from ...hooks import Args, Named
 from ...process import observed_spans
 from ...user_lines import user_line
 from ..backward_passes.engine import backward
@@ -135,9 +136,9 @@ _enter("__hash__", object.__hash__)  # arrays are keys by identity, as in torch
 
 def _array_ufunc(
     self: RecordedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: object
-) -> Any:
+) -> object:
     if kwargs or method != "__call__":
-        what: Callable[..., Any] = ufunc if method == "__call__" else getattr(ufunc, method)
+        what: Callable[..., object] = ufunc if method == "__call__" else getattr(ufunc, method)
         return record(what, ufunc.__name__, inputs, kwargs)
     if len(inputs) == 1:
         if self.viewing is not None:
@@ -158,7 +159,7 @@ def _array_ufunc(
 
 
 def _array_function(
-    self: RecordedArray, func: Callable[..., Any], types: object, args: Any, kwargs: Any
+    self: RecordedArray, func: Callable[..., object], types: object, args: Args, kwargs: Named
 ) -> object:
     return record_one(func, func.__name__, args, kwargs)
 
@@ -184,7 +185,7 @@ class _Method:
     def __init__(self, name: str) -> None:
         self.__name__ = self.method = name
 
-    def __call__(self, x: object, *args: object, **kwargs: object) -> Any:
+    def __call__(self, x: object, *args: object, **kwargs: object) -> object:
         return getattr(x, self.__name__)(*args, **kwargs)
 
 
@@ -213,7 +214,7 @@ def _attribute(name: str, *, settable: bool = False) -> property:
     return property(noting(get), store if settable else None, doc=f"As `numpy.ndarray.{name}`.")
 
 
-def getitem(x: Any, key: Any) -> object:
+def getitem(x: Any, key: object) -> object:
     """``x[key]``."""
     return x[key]
 
@@ -254,7 +255,7 @@ class FlatEntries:
     def __iter__(self) -> Iterator[object]:
         return iter(self.array.flatten())
 
-    def __getitem__(self, key: object) -> Any:
+    def __getitem__(self, key: object) -> object:
         return self.array.flatten()[key]
 
     def __setitem__(self, key: object, value: object) -> None:
@@ -310,10 +311,10 @@ _enter("retain_grad", retain_grad)
 # --------------------------------------------------------------------------------- stores
 
 
-def _in_place(operate: Callable[[Any, Any], Any]) -> Callable[..., object]:
+def _in_place(operate: Callable[[Any, Any], object]) -> Callable[..., object]:
     name = operate.__name__
 
-    def store(self: RecordedArray, other: Any) -> Any:
+    def store(self: RecordedArray, other: Any) -> object:
         if self.value.__class__ is not np.ndarray:
             return NotImplemented  # Python falls back on `x = x + other`, as it does for scalars
         if state.calls is UNRECORDED_CALLS and self.version.__class__ is Version:
@@ -336,9 +337,9 @@ def setitem(x: Any, key: Any, value: object) -> None:
     x[key] = value
 
 
-def _setitem(self: RecordedArray, key: object, value: Any) -> None:
+def _setitem(self: RecordedArray, key: object, value: object) -> None:
     """As of `numpy.ndarray`."""
-    if value.__class__ is RecordedArray and _is_there(self, key, value):
+    if type(value) is RecordedArray and _is_there(self, key, value):
         return  # the last step of ``x[key] += y``
     record(setitem, "set_item", (self, key, value), {}, stores=True)
 

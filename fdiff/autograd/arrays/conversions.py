@@ -18,6 +18,9 @@ from ...user_lines import scipy_call
 from ..thread_state import MetRecorded, state
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from .array_kinds import ArrayKind
     from .array_types import ArrayTypes
 else:
     ArrayTypes = object
@@ -43,13 +46,13 @@ class Conversions(ArrayTypes):
 
     if TYPE_CHECKING:
         value: Any
-        kind: Any
+        kind: ArrayKind
         requires_grad: Any
         grad_fn: Any
 
-    shape: tuple[int, ...] = cast("Any", property(attrgetter("value.shape"), doc=AS_OF))
-    dtype: np.dtype = cast("Any", property(attrgetter("value.dtype"), doc=AS_OF))
-    ndim: int = cast("Any", property(attrgetter("value.ndim"), doc=AS_OF))
+    shape: tuple[int, ...] = cast("tuple[int, ...]", property(attrgetter("value.shape"), doc=AS_OF))
+    dtype: np.dtype = cast("np.dtype", property(attrgetter("value.dtype"), doc=AS_OF))
+    ndim: int = cast("int", property(attrgetter("value.ndim"), doc=AS_OF))
     size = property(cast("Callable[[Any], Size]", attrgetter("value.size")), doc=AS_OF)
 
     @property
@@ -93,7 +96,7 @@ class Conversions(ArrayTypes):
 
     def __array__(
         self,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         copy: bool | None = None,  # noqa: FBT001 - NumPy calls it by position
     ) -> np.ndarray:
         if self.requires_grad and state.grad_enabled:

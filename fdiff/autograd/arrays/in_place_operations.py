@@ -68,7 +68,7 @@ def stored(
     values: Sequence[object],
     perform: Callable[[], object],
     line: Line | None,
-) -> Any:
+) -> object:
     """A call that stores into some of its operands: the results of NumPy, with their histories.
 
     `perform` lets NumPy compute.
@@ -103,7 +103,7 @@ def stored_without_graph(
     values: Sequence[object],
     perform: Callable[[], object],
     line: Line | None,
-) -> Any:
+) -> object:
     """A store where nothing is recorded, in a level of forward mode: tangents alone change."""
     targets = [_root_of(operands[k]) for k in call_recipe.stored]
     behind = [x.edge_now() for x in targets]

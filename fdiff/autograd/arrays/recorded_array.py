@@ -312,7 +312,7 @@ def _require_floating(value: np.ndarray, call: str) -> None:
         raise failure(DtypeError, f"fdiff.autograd.{call}", fact, way)
 
 
-def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> RecordedArray:  # noqa: FBT001,FBT002 - the public signature
+def tensor(data: object, requires_grad: bool = False, dtype: Any = None) -> RecordedArray:  # noqa: FBT001,FBT002 - the public signature
     """Make a recorded array: a leaf of the graph, with a copy of `data`.
 
     Parameters

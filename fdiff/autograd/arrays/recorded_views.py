@@ -32,7 +32,7 @@ class NumpyCall(NamedTuple):
     `rebuild` puts operands among the other arguments.
     """
 
-    what: Callable[..., Any]
+    what: Callable[..., object]
     key: object
     rebuild: Rebuild
     operands: Sequence[Any]
@@ -46,7 +46,7 @@ class ViewCall(NamedTuple):
     place: int
     leaf: int
 
-    def on(self, x: object) -> Any:
+    def on(self, x: object) -> object:
         """The same view of another array: recorded, plain or traced."""
         values = list(self.call.values)
         values[self.place] = x
@@ -63,12 +63,12 @@ class ViewCall(NamedTuple):
 class ViewOfOne(NamedTuple):
     """A call ``what(x, *args, **kwargs)`` that returned a view of `x`, its only operand."""
 
-    what: Callable[..., Any]
+    what: Callable[..., object]
     args: tuple[object, ...]
     kwargs: dict[str, object]
     key: object
 
-    def on(self, x: object) -> Any:
+    def on(self, x: object) -> object:
         """The same view of another array: recorded, plain or traced."""
         return self.what(x, *self.args, **self.kwargs)
 
@@ -197,7 +197,7 @@ def own_leaf(array: RecordedArray) -> bool:
     return array.kind.requires_grad and (edge is None or edge[0].__class__ is AccumulateGrad)
 
 
-def own_handle(leaf: Any, call: NumpyCall) -> Any:
+def own_handle(leaf: np.ndarray | np.generic, call: NumpyCall) -> np.ndarray | np.generic:
     """The array that NumPy returned; a view of it where it is an operand itself.
 
     Each result is an array of its own, whose base tells whose memory it is (torch's ``view_as``).

@@ -15,7 +15,7 @@ from .nodes import AccumulateGrad, Edge, RemovableHandle, add_hook
 
 
 @public
-def register_hook(self: RecordedArray, hook: Callable[[Any], Any]) -> RemovableHandle:
+def register_hook(self: RecordedArray, hook: Callable[[Any], object]) -> RemovableHandle:
     """Call ``hook(grad)`` when the gradient of this array has been computed.
 
     The hook may return another gradient, which replaces it. The ``remove()`` of the returned handle
@@ -49,7 +49,7 @@ def register_hook(self: RecordedArray, hook: Callable[[Any], Any]) -> RemovableH
 
 @public
 def register_post_accumulate_grad_hook(
-    self: RecordedArray, hook: Callable[[Any], Any]
+    self: RecordedArray, hook: Callable[[Any], object]
 ) -> RemovableHandle:
     """Call ``hook(array)`` after `backward` has added to the ``grad`` of this leaf.
 
@@ -159,7 +159,7 @@ class MultiHandle:
 
 @public
 def register_multi_grad_hook(
-    tensors: Sequence[RecordedArray], fn: Callable[[Any], Any], *, mode: str = "all"
+    tensors: Sequence[RecordedArray], fn: Callable[[Any], object], *, mode: str = "all"
 ) -> MultiHandle:
     """Call a function when the gradients of several arrays have been computed.
 

@@ -32,15 +32,15 @@ class NodeRules:
 
     needed: Container[GraphNode] | None = None
 
-    def lift(self, value: np.ndarray) -> Any:
+    def lift(self, value: np.ndarray) -> object:
         """A cotangent with this value."""
         return value
 
-    def seed(self, array: RecordedArray) -> Any:
+    def seed(self, array: RecordedArray) -> object:
         """The cotangent that the user gave."""
         return array.value
 
-    def add(self, a: Any, b: Any) -> Any:
+    def add(self, a: Any, b: Any) -> object:
         """The sum of two cotangents."""
         return a + b
 
@@ -117,19 +117,19 @@ class RecordedRules(NodeRules):
         needed = [n and e is not None and e[0] in self.needed for n, e in pairs]
         return node.recipe.pull(seeds, tuple(needed))
 
-    def lift(self, value: np.ndarray) -> Any:
+    def lift(self, value: np.ndarray) -> object:
         return plain(value)
 
-    def seed(self, array: RecordedArray) -> Any:
+    def seed(self, array: RecordedArray) -> object:
         return array
 
-    def add(self, a: object, b: object) -> Any:
+    def add(self, a: object, b: object) -> object:
         return apply_ufunc(np.add, a, b)
 
     def shown(self, bar: Any) -> RecordedArray | None:
         return bar
 
-    def replaced(self, result: Any, bar: Any) -> Any:
+    def replaced(self, result: object, bar: Any) -> object:
         if result is None:
             return bar
         new = result if type(result) is RecordedArray else plain(np.asarray(result))
@@ -187,7 +187,7 @@ def _with_edge(
     return new_array(array, array_kind_of(array, moves), edge if moves else None, saved[0])
 
 
-def _plain_mask(mask: object) -> Any:
+def _plain_mask(mask: object) -> object:
     return mask.value if type(mask) is RecordedArray else mask
 
 

@@ -161,7 +161,7 @@ class GraphNode:
             self.hooks = Hooks()
         return self.hooks
 
-    def register_hook(self, fn: Callable[[Any, Any], Any]) -> RemovableHandle:
+    def register_hook(self, fn: Callable[[Any, Any], object]) -> RemovableHandle:
         """Call ``fn(grad_inputs, grad_outputs)`` after the node's rule.
 
         `grad_inputs` are the gradients of the operands. The hook may return others instead.
@@ -169,7 +169,7 @@ class GraphNode:
         require_function(fn, "fn", "graph.Node.register_hook")
         return add_hook(self.own_hooks().after, fn)
 
-    def register_prehook(self, fn: Callable[[Any], Any]) -> RemovableHandle:
+    def register_prehook(self, fn: Callable[[Any], object]) -> RemovableHandle:
         """Call ``fn(grad_outputs)`` before the node's rule; it may return others instead."""
         require_function(fn, "fn", "graph.Node.register_prehook")
         return add_hook(self.own_hooks().before, fn)
@@ -301,7 +301,7 @@ class CustomNode(GraphNode):
 _hook_numbers = count()
 
 
-def call_hook(hook: Callable[..., object], *args: object, form: str = "hook(grad)") -> Any:
+def call_hook(hook: Callable[..., object], *args: object, form: str = "hook(grad)") -> object:
     """The result of a hook; `form` shows the call in an error about its signature."""
     return ask(hook, args, "fdiff.autograd", f"the hook `{name_of(hook)}`", form)
 

@@ -82,7 +82,7 @@ def _error(fact: str, node: GraphNode, details: str) -> AnomalyError:
     return AnomalyError(message("backward", fact, details.lstrip("\n"), node.line))
 
 
-def _value(x: object) -> Any:
+def _value(x: object) -> object:
     return getattr(x, "value", x)
 
 

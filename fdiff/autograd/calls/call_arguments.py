@@ -70,7 +70,7 @@ def enter_argument(x: Any, key: list[object], operands: list[object]) -> None:
         key.append(x)
 
 
-def rebuilt(x: Any, operands: Iterator[Any]) -> Any:
+def rebuilt(x: Any, operands: Iterator[object]) -> Any:
     """`x` with other operands in place of its own, in order."""
     kind = x.__class__
     if kind is RecordedArray:

@@ -58,7 +58,7 @@ class CallTape(NamedTuple):
     places: tuple[int | None, ...]
     stored: tuple[int, ...]
     decisive: frozenset[int] | None
-    extra: tuple[Any, ...] = ()
+    extra: tuple[object, ...] = ()
 
 
 class _Guards(EagerGuardSet):

@@ -33,7 +33,7 @@ def enter(
         edges.append((x.edge or x.edge_now()) if needed else None)
     node.edges = tuple(edges)
     count = recipe.count
-    saved: list[Any] = []
+    saved: list[object] = []
     counts: list[tuple[Version, int]] = []
     for place in recipe.saved:
         x = operands[place] if place < count else outputs[place - count]

@@ -22,7 +22,7 @@ from ...dispatch.numpy_warnings import warn_of_tape
 from ...dispatch.variant import Traced, Variant
 from ...errors import called
 from ...functional.call.kink_policy import policy
-from ...hooks import hooks
+from ...hooks import Args, Named, hooks
 from ...ops.tape_to_python import function_of
 from ...process import anomaly_watch, observed_spans
 from ...process.float_flags import noted, noting, taken
@@ -65,7 +65,7 @@ def call_operator(
     moves = any(isinstance(x, RecordedArray) and x.requires_grad for x in leaves)
     pushes = moves and state.pushes(leaves)
     records = moves and (state.grad_enabled or pushes)
-    arguments: object = unflatten(spec, values)
+    arguments = unflatten(spec, values)
     with ported():
         result = _call_operator(call, name, f, leaves, values, spec, arguments, records=records)
     return (state.dual.without_graph(result) if pushes else result,)
@@ -78,7 +78,7 @@ def _call_operator(
     leaves: Sequence[object],
     values: Sequence[object],
     spec: Spec,
-    arguments: Any,
+    arguments: tuple[Args, Named],
     *,
     records: bool,
 ) -> object:

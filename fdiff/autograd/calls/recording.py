@@ -66,7 +66,7 @@ def record(
 
 
 def _with_traced(
-    what: Callable[..., Any], args: Args, kwargs: Named, operands: list[Any]
+    what: Callable[..., object], args: Args, kwargs: Named, operands: list[Any]
 ) -> object:
     """A call on recorded and traced arrays: recorded ones are constants of the traced function."""
     for x in operands:
@@ -203,14 +203,14 @@ def _without_gradient(leaf: object, k: int, call: NumpyCall) -> object:
 # ------------------------------------------------------------------------------------ ufuncs
 
 
-def record_one(what: Callable[..., Any], name: str, args: Args, kwargs: Named) -> Any:
+def record_one(what: Callable[..., object], name: str, args: Args, kwargs: Named) -> object:
     """As `record`, by a shorter way where the first argument is the only array."""
     x: Any = args[0] if args else None
     if x.__class__ is not RecordedArray:
         return record(what, name, args, kwargs)
     if x.viewing is not None:
         x.viewing.refresh(x)
-    key: Any = what, x.kind
+    key: object = what, x.kind
     if len(args) > 1 or kwargs:
         if "out" in kwargs:
             return record(what, name, args, kwargs)
@@ -298,7 +298,7 @@ def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:
     if None in key:
         return record(ufunc, ufunc.__name__, inputs, {})
     operands = [x for x, k in zip(inputs, key[1:], strict=True) if k.__class__ is ArrayKind]
-    kinds: list[Any] = [k for k in key if k.__class__ is ArrayKind]
+    kinds = [k for k in key if type(k) is ArrayKind]
 
     def rebuild(operand_values: Sequence[object]) -> tuple[Args, Named]:
         remaining = iter(operand_values)

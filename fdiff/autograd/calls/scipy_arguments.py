@@ -76,7 +76,7 @@ class StandIns:
         self.handles = handles
         self.objects: dict[int, object] = {}  # made once for a call
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> object:
         kind = type(x)
         if kind is RecordedArray:
             return self.handles.get(id(x), x.value)
@@ -127,7 +127,7 @@ class Replay:
 
     def _enter(self, x: Any) -> bool:
         """Enter an argument; False if calls cannot be compared by it."""
-        kind: Any = type(x)
+        kind: object = type(x)
         if _is_array(x):
             self.arrays.append(x)
             self.parts.append(np.ndarray)
@@ -169,7 +169,7 @@ class _InOrder:
         self.given, self.traced = values, traced
         self.objects: dict[int, object] = {}
 
-    def __call__(self, x: object) -> Any:
+    def __call__(self, x: object) -> object:
         if _is_array(x):
             return next(self.given)
         if type(x) is RecordedObject:

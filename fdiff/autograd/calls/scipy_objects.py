@@ -20,7 +20,7 @@ from ..arrays.recorded_array import RecordedArray
 USE: list[Callable[..., object]] = []
 
 
-def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Any:
+def map_arguments(tree: Any, change: Callable[[Any], object]) -> Any:
     """Arguments or results with their leaves changed; what is in no list, tuple or dict is one."""
     kind: Any = type(tree)
     if kind is tuple or kind is list:
@@ -45,7 +45,7 @@ class RecordedObject:
 
     def __init__(
         self,
-        what: Callable[..., Any],
+        what: Callable[..., object],
         title: str,
         args: tuple[object, ...],
         kwargs: dict[str, object],
@@ -82,13 +82,13 @@ class RecordedObject:
     def __repr__(self) -> str:
         return f"<{self.title} of recorded arrays>"
 
-    def __array__(self, *_: object, **__: object) -> Any:
+    def __array__(self, *_: object, **__: object) -> object:
         raise RuntimeError(
             f"Can't call numpy() on {self!r}: NumPy was making a plain array of it, which would"
             " lose its gradient."
         )
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         return USE[0](operator.call, self.title, (self, *args), kwargs)
 
     @hiding

@@ -12,7 +12,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...capture.proxies.proxy_rules import BY_TYPE, rule_by_question
+from ...capture.proxies.proxy_rules import BY_TYPE, Pair, rule_by_question
 from ...dispatch.capture_session import NoSessionError
 from ...dispatch.numpy_warnings import warn_of_tape
 from ...errors import UnsupportedError, failure
@@ -22,7 +22,7 @@ from ...process.float_flags import noted, noting, taken
 from ...trace.trace_stack import stack
 from ...tree import flatten
 from ...user_lines import user_line
-from ..arrays.array_kinds import array_kind_of
+from ..arrays.array_kinds import ArrayKind, array_kind_of
 from ..arrays.recorded_array import RecordedArray
 from ..thread_state import state
 from .call_tapes import CallOperand, CallTape, ScratchTrace, call_tape
@@ -41,7 +41,7 @@ class TracedCall(NamedTuple):
 
 
 def traced_call(
-    call: Callable[..., Any],
+    call: Callable[..., object],
     title: str,
     operands: Sequence[object],
     rebuild: Rebuild,
@@ -88,7 +88,7 @@ def node_of_call(traced: TracedCall, name: str, *, ruled: bool = False) -> Any:
     return state.dual.without_graph(result) if pushes else result
 
 
-def _values(tape: CallTape, values: list[Any], leaves: list[object]) -> list[object]:
+def _values(tape: CallTape, values: list[np.ndarray], leaves: list[object]) -> list[object]:
     """The numbers of the results, computed by the tape of the call."""
     noted.hint = False
     with noting():
@@ -101,7 +101,7 @@ def _values(tape: CallTape, values: list[Any], leaves: list[object]) -> list[obj
     ]
 
 
-def _kind(x: Any) -> Any:
+def _kind(x: Any) -> ArrayKind:
     return x.kind if type(x) is RecordedArray else array_kind_of(x)
 
 
@@ -109,7 +109,7 @@ def _value(x: object) -> Any:
     return x.value if type(x) is RecordedArray else x
 
 
-def _read(run: object, value: RecordedArray, where: object) -> Any:
+def _read(run: object, value: RecordedArray, where: object) -> Pair:
     """The value that a private copy reads in place of a recorded array."""
     trace = stack.traces[0] if stack.traces else None
     proxy, node = rule_by_question(value)(run, value, where)

@@ -29,7 +29,7 @@ class _WithoutCotangent(Function):
     """An array through which no cotangent passes."""
 
     @staticmethod
-    def forward(ctx: object, *args: Any) -> Any:  # noqa: ARG004 - as every forward rule
+    def forward(ctx: object, *args: Any) -> object:  # noqa: ARG004 - as every forward rule
         return args[0].copy()
 
     @staticmethod
@@ -78,7 +78,7 @@ class FunctionOfRecordedArrays(FunctionUnderCheck):
     def pullback(self, bars: Arrays) -> FunctionUnderCheck:
         count = len(self.inputs)
 
-        def product(*leaves: Any) -> object:
+        def product(*leaves: object) -> object:
             xs, seeds = leaves[:count], leaves[count:]
             outs = _outputs(self.f(*xs))
             moving = [k for k, out in enumerate(outs) if _moves(out)]

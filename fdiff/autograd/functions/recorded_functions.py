@@ -31,7 +31,7 @@ from .function_context import (
 )
 
 
-def apply_recorded(rule: UserRule, name: str, args: tuple[Any, ...]) -> Any:
+def apply_recorded(rule: UserRule, name: str, args: tuple[Any, ...]) -> object:
     """The output of the forward rule, recorded."""
     ctx = FunctionCtx()
     pushes = state.pushes(args)
@@ -112,8 +112,8 @@ def _entered(
         if isinstance(x, RecordedArray):
             x.version.bump(line)
     _share_memory(name, results, outs, args, ctx._dirty)
-    node: Any = next((m.edge[0] for m in results if m.edge is not None), None)
-    if node is None:
+    node = next((m.edge[0] for m in results if m.edge is not None), None)
+    if not isinstance(node, CustomNode):
         return results
     _keep(ctx, node, outs, results)
     node.context = ctx
@@ -247,7 +247,7 @@ def _keep(
     ]
     reference, kept = weakref.ref(node), node.kept  # the node holds the context: no cycle
 
-    def restore() -> tuple[Any, ...]:
+    def restore() -> tuple[object, ...]:
         values = iter(saved_arrays(kept))
         return tuple([h if h is None else _restored(next(values), h, reference) for h in histories])
 
@@ -256,7 +256,7 @@ def _keep(
         pack(node)
 
 
-def _restored(value: Any, history: Any, node: Callable[[], CustomNode | None]) -> RecordedArray:
+def _restored(value: object, history: Any, node: Callable[[], CustomNode | None]) -> RecordedArray:
     """A saved array with its place in the graph, so that gradients can be differentiated."""
     kind, edge, version, output = history
     if type(value) is RecordedArray:  # by an unpack hook
@@ -278,7 +278,7 @@ def _refused(*_: object) -> None:
     raise RuntimeError(FREED)
 
 
-def _shaped(name: str, k: int, gradient: Any, type_: Any) -> Any:
+def _shaped(name: str, k: int, gradient: Any, type_: Any) -> object:
     """A gradient of the shape of its argument: axes that were broadcast are summed."""
     if gradient is None:
         return None

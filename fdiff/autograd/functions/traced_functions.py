@@ -22,7 +22,7 @@ from .function_context import (
 )
 
 
-def apply_traced(cls: object, rule: UserRule, args: tuple[object, ...]) -> Any:
+def apply_traced(cls: object, rule: UserRule, args: tuple[object, ...]) -> object:
     """Call a function whose rule is made of the static methods of the class `cls`."""
     if not in_a_batch():
         rule = rule._replace(batching=None)
@@ -60,7 +60,7 @@ class _TracedCall:
         self.flat: list[int] = []
         self.dirty: dict[int, int] = {}
         self.last: list[int] = []
-        function: CustomFunction[..., Any]
+        function: CustomFunction[..., object]
         function = CustomFunction(_named(self.name, rule.forward, self._plain))
         function.original = cls  # its methods are private copies, if the class is
         function.title = f"{self.name}.apply"
@@ -73,7 +73,7 @@ class _TracedCall:
             push = _named("jvp", rule.pushforward, self._push)
             function.rule = UserRule(pushforward=push, batching=rule.batching)
 
-    def applied(self, output: object) -> Any:
+    def applied(self, output: object) -> object:
         """The outputs of a call as the user has them, and stores into its arguments."""
         outs = _as_tuple(output)
         outs = [stop_gradient(x) if k in self.flat else x for k, x in enumerate(outs)]
@@ -83,10 +83,10 @@ class _TracedCall:
         outs = [outs[k] for k in self.last]
         return tuple(outs) if isinstance(output, tuple) else outs[0]
 
-    def _plain(self, *args: object) -> Any:
+    def _plain(self, *args: object) -> object:
         return self._marked(_context(args), args)
 
-    def _marked(self, ctx: FunctionCtx, args: Sequence[object]) -> Any:
+    def _marked(self, ctx: FunctionCtx, args: Sequence[object]) -> object:
         """The output of the forward rule for copies of the arguments; what it marks is noted."""
         copies = [np.copy(a) if isinstance(a, TracedArray | np.ndarray) else a for a in args]
         output = run_forward(self.rule, ctx, copies)
@@ -102,7 +102,7 @@ class _TracedCall:
                 raise unmarked(self.name)
         return output
 
-    def _run(self, ctx: FunctionCtx, args: Sequence[object]) -> Any:
+    def _run(self, ctx: FunctionCtx, args: Sequence[object]) -> object:
         """The output of the forward rule, with the context filled.
 
         The class is called again by its own rule, so that derivatives of what depends on the
@@ -124,7 +124,7 @@ class _TracedCall:
                 setattr(ctx, name, own(value))
         return output
 
-    def _forward(self, *args: object) -> tuple[Any, Any]:
+    def _forward(self, *args: object) -> tuple[object, object]:
         """The output, and the context as residuals."""
         ctx = _context(args)
         output = self._run(ctx, args)
@@ -133,7 +133,7 @@ class _TracedCall:
         own = {k: v for k, v in vars(ctx).items() if k not in _PRIVATE}
         return output, (ctx._saved, own)
 
-    def _backward(self, residuals: tuple[Any, Any], bars: object) -> tuple[Any, ...]:
+    def _backward(self, residuals: tuple[Any, Any], bars: object) -> tuple[object, ...]:
         """The gradients, summed over axes that were broadcast, as torch does."""
         ctx = FunctionCtx()
         ctx._saved = residuals[0]
@@ -148,7 +148,9 @@ class _TracedCall:
             ]
         )
 
-    def _push(self, primals: tuple[object, ...], tangents: tuple[object, ...]) -> tuple[Any, Any]:
+    def _push(
+        self, primals: tuple[object, ...], tangents: tuple[object, ...]
+    ) -> tuple[object, object]:
         ctx = _context(primals)
         output = self._run(ctx, primals)
         assert self.rule.pushforward is not None, "asked before"
@@ -156,21 +158,21 @@ class _TracedCall:
             return output, self.rule.pushforward(ctx, *tangents)
 
 
-def _differ(copy: Any, array: Any) -> bool:
+def _differ(copy: object, array: object) -> bool:
     """Whether a copy was stored into."""
     if isinstance(copy, TracedArray):
         return copy.id != copy.made
-    return not isinstance(copy, np.ndarray) or copy.tobytes() != array.tobytes()
+    return not isinstance(copy, np.ndarray) or copy.tobytes() != np.asarray(array).tobytes()
 
 
-def _named(name: str, method: object, rule: Callable[..., object]) -> Any:
+def _named(name: str, method: object, rule: Callable[..., object]) -> Callable[..., object]:
     """A rule under the name, and with the line, of the method that it calls: for messages."""
-    named: Any = partial(rule)
-    named.__name__, named.__code__ = name, getattr(method, "__code__", None)
+    named = partial(rule)
+    vars(named).update(__name__=name, __code__=getattr(method, "__code__", None))
     return named
 
 
-def _as_tuple(output: object) -> tuple[Any, ...]:
+def _as_tuple(output: object) -> tuple[object, ...]:
     return output if isinstance(output, tuple) else (output,)
 
 

@@ -26,7 +26,7 @@ class ListContext(ProxyContext, Protocol):
     lists.
     """
 
-    def list(self, items: Any, /) -> None: ...
+    def list(self, items: object, /) -> None: ...
 
 
 class ListItems(WriteTarget):
@@ -161,7 +161,7 @@ class ListProxy(CalledContainer, MutableSequence[object]):
             self.node.reads.append((index, pair[1]))
         return self.read[index]
 
-    def __setitem__(self, index: SupportsIndex | slice, value: Any) -> None:
+    def __setitem__(self, index: Any, value: object) -> None:
         self.whole()[index] = value
 
     def __delitem__(self, index: SupportsIndex | slice) -> None:

@@ -21,7 +21,7 @@ class KeptState:
         if not self.tentative or id(value) in self._held or isinstance(value, ModuleType):
             return
         if isinstance(value, dict | list | set | deque):
-            self._held[id(value)] = value, copy.copy(cast("Any", value))
+            self._held[id(value)] = value, copy.copy(cast("object", value))
         elif isinstance(own := getattr(value, "__dict__", None), dict):
             self.remember(own)
             for part in [*own.values()]:

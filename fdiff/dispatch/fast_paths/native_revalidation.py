@@ -32,7 +32,7 @@ _GETTERS = {
 def native_reads(pins: Sequence[Pins]) -> Preconditions:
     """All that must be as it was. Captured arrays are inputs, whose types the stub compares."""
     reads: list[Lookup] = []
-    rest: dict[Any, list[Any]] = {}
+    rest: dict[object, list[object]] = {}
     for check, places in _kinds(pins):
         look = _NATIVE_READS.get(check)
         for place in places:
@@ -44,7 +44,7 @@ def native_reads(pins: Sequence[Pins]) -> Preconditions:
     return Preconditions(tuple(reads), tuple((c, tuple(left)) for c, left in rest.items()), pins)
 
 
-def _kinds(pins: Sequence[Pins]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+def _kinds(pins: Sequence[Pins]) -> Iterator[tuple[object, tuple[Any, ...]]]:
     """Kinds of places, and the contents of the places of each kind."""
     for pin in pins:
         yield revalidation.attributes, tuple([(f, "__code__", code) for f, code in pin.codes])

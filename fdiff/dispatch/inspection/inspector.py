@@ -31,7 +31,7 @@ class NodeRun(NamedTuple):
 
     inspector: Inspector
     step: Step
-    operands: tuple[Any, ...]
+    operands: tuple[object, ...]
 
     @property
     def node(self) -> Node:

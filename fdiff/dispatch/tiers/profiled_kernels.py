@@ -163,7 +163,7 @@ class _About(NamedTuple):
     """The phase of some nodes, and the user's lines that made them."""
 
     phase: str
-    lines: tuple[Any, ...]
+    lines: tuple[object, ...]
 
 
 @lru_cache(maxsize=1024)

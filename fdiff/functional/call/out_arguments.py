@@ -42,7 +42,7 @@ def write_to_out(call: OperatorCall) -> object:
         raise failure(InputError, name, fact, WAY) from None
 
 
-def _write_array(value: Any, place: Any, name: str) -> object:
+def _write_array(value: Any, place: object, name: str) -> object:
     """One array of the result, written to its place."""
     if hasattr(type(value), WAY_OUT):
         fact = "the result is a recorded array, which would lose its gradient in out."

@@ -87,7 +87,7 @@ class CFunction:
         It runs without the GIL, and keeps the C function alive. Other arguments are an
         `InputError`.
         """
-        function = function_type(self._declared)(self._code.address)
+        function: Any = function_type(self._declared)(self._code.address)
         function.kept = self, self._code
         return function
 
@@ -102,7 +102,7 @@ class CFunction:
             from scipy import LowLevelCallable  # noqa: PLC0415 - it is needed for this alone
 
         signature, data = scipy_signature(self._declared)
-        types: list[Any] = [ctypes.c_double]
+        types: list[object] = [ctypes.c_double]
         code = self._code
         if signature.packed:
             code = self._entry.load(signature)

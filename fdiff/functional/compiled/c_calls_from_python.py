@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -17,7 +17,7 @@ from .c_declarations import Declaration, checked_type, plain_type, shaped
 _WAY = "Pass what the examples were like, or make another C function: fdiff.cfunc(prepared, ...)."
 
 
-def function_type(declared: Declaration) -> Any:
+def function_type(declared: Declaration) -> Callable[[int], object]:
     """The class of ctypes functions of this declaration, whose calls check their arguments.
 
     Like ctypes, they take arrays in C order with the dtype and shape of the example.
@@ -35,15 +35,15 @@ def function_type(declared: Declaration) -> Any:
         _flags_, _restype_, _argtypes_ = plain._flags_, plain._restype_, plain._argtypes_
 
         @public
-        def __call__(self, *args: object) -> Any:
+        def __call__(self, *args: object) -> object:
             try:
                 return super().__call__(*args)
             except not_foreign(ctypes.ArgumentError, TypeError):
                 fact = _misfit(declared, parameters, checks, args)
             raise failure(InputError, f"cfunc({declared.call}).ctypes", fact, _WAY)
 
-    def function(address: int) -> Any:
-        c_function = CheckedCFunction(address)
+    def function(address: int) -> object:
+        c_function: Any = CheckedCFunction(address)
         c_function.argtypes = checks
         return c_function
 

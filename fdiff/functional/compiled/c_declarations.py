@@ -180,7 +180,7 @@ def checked_type(parameter: CParameter, *, write: bool) -> object:
     """The type of ctypes of a parameter that takes arrays of one dtype and shape alone."""
     if not parameter.pointer:
         return plain_type(parameter)
-    flags: Any = ["C_CONTIGUOUS", "ALIGNED", *["WRITEABLE"] * write]
+    flags: object = ["C_CONTIGUOUS", "ALIGNED", *["WRITEABLE"] * write]
     make: Any = np.ctypeslib.ndpointer  # whose stub has no shape
     return make(parameter.dtype, len(parameter.shape), parameter.shape, flags)
 

@@ -156,7 +156,7 @@ def _argument(
     return kernels.NumberArgument(dtype, dtype, ints)
 
 
-def _tree(value: object, number: Iterator[int], call: str, *, any_tree: bool) -> Any:
+def _tree(value: object, number: Iterator[int], call: str, *, any_tree: bool) -> object:
     """An argument as a tree of numbers."""
     if value is None:
         return None

@@ -232,8 +232,8 @@ class NumbaCallee:
         self.name = self._target.name
         self.misses = misses
         self.writes_out = prepared.writes_out
-        self.compiled: dict[object, Any] = {}
-        self.chosen: dict[object, Any] = {}
+        self.compiled: dict[object, object] = {}
+        self.chosen: dict[object, object] = {}
 
     def calls(self, fits: Callable[[CallLayout], bool], shown: str) -> Calls:
         """The calls of a layout that `fits`; an error if no such call is known."""

@@ -53,7 +53,7 @@ class SparseOperator(Operator):
         check: Check,
         part: str,
         again: Callable[[str], SparseOperator],
-        **asked: Any,
+        **asked: object,
     ) -> None:
         array = str(settings["sparse"])
         result: Result = values_alone

@@ -47,7 +47,7 @@ class OpaqueCall:
         self.op, self.count = op, count
         update_wrapper(self, function, updated=())
 
-    def __call__(self, *args: object) -> Any:
+    def __call__(self, *args: object) -> object:
         recording = tracing()
         if self.count:
             if len(args) != self.count:
@@ -82,7 +82,7 @@ class PrimitiveFunction(CustomFunction[..., Any]):
     """
 
     name = "primitive"
-    fun: Any
+    fun: object
     op: Primitive  # pyright: ignore[reportIncompatibleVariableOverride] - each has one
     samples: tuple[tuple[object, ...], ...] = ()
 
@@ -128,10 +128,10 @@ def primitive(
     partials: Function | None = None,
     vjp: Function | None = None,
     jvp: Function | None = None,
-    like: Callable[..., Any] | int | None = None,
+    like: Callable[..., object] | int | None = None,
     kernel: Function | str | None = None,
     address: object = None,
-    sparsity: Callable[..., Any] | None = None,
+    sparsity: Callable[..., object] | None = None,
     samples: Sequence[tuple[object, ...]] = (),
 ) -> PrimitiveFunction:
     """Turn a function into one operation that is not traced, for code compiled by Numba or in C.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, cast
+from typing import cast
 
 from llvmlite import ir
 
@@ -123,7 +123,8 @@ def _with_far(near: Formula, far: Formula, name: str) -> Formula:
 
 def _near_or_far(x: Value, near: Value, far: Callable[[], Value]) -> Value:
     """`near`, or what `far` gives where `x` is out of range."""
-    code: Any = x.code
+    code = x.code
+    assert isinstance(code, NvvmBuilder)
     test = out_of_range(x).at
     before = code.block
     with code.if_then(test, likely=False):

@@ -134,10 +134,12 @@ class StoredEntries:
             count, base = count + 1, nodes[base].args[0]
         return count
 
-    def misses(self, store: int, sizes: Sequence[int], *, starts: Any, steps: Any) -> bool:
+    def misses(
+        self, store: int, sizes: Sequence[int], *, starts: Sequence[int], steps: Sequence[int]
+    ) -> bool:
         """Whether a store into a slice writes none of these entries."""
         node = self.tape.nodes[store]
-        params: dict[str, Any] = dict(node.params)
+        params = dict(node.params)
         shape = self.tape.nodes[node.args[1]].type.shape
         return any(map(disjoint, sizes, starts, steps, shape, params["starts"], params["steps"]))
 
@@ -166,7 +168,7 @@ class StoredEntries:
                 for v, n in zip(values, node.type.shape, strict=False)
             )
             return tuple(values) if all(inside) else None
-        params: dict[str, Any] = dict(node.params)
+        params = dict(node.params)
         shape = self.tape.nodes[node.args[1]].type.shape
         return tuple(map(_slice, params["starts"], shape, params["steps"]))
 

@@ -40,7 +40,7 @@ class NumbaTypes:
         self._numbers = {dtype: getattr(module, name) for dtype, name in names.items()}
         self._dtypes = {number: dtype for dtype, number in self._numbers.items()}
 
-    def of(self, type_: str) -> Any:
+    def of(self, type_: str) -> types.Type:
         """The type of Numba; nothing, spelt as an empty text, is ``void``."""
         if type_.endswith("*"):
             return self._module.CPointer(self._numbers[type_[:-1]])

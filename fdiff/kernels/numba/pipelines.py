@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import register_pass
+from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.lowering import Lower
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
@@ -23,7 +23,7 @@ from ..llvm.loop_hints import calls_in, hint_long_loop, hint_many_calls
 class NoAliasCompiler(CompilerBase):
     """Numba's own passes, told that no two pointers of a function lead to the same memory."""
 
-    def define_pipelines(self) -> list[Any]:
+    def define_pipelines(self) -> list[PassManager]:
         self.state.flags.noalias = True
         return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
 
@@ -33,7 +33,7 @@ class _HintingCompiler(NoAliasCompiler):
 
     lowering: type[BaseNativeLowering]
 
-    def define_pipelines(self) -> list[Any]:
+    def define_pipelines(self) -> list[PassManager]:
         (manager,) = super().define_pipelines()
         manager.passes = [
             (self.lowering if pass_ is NativeLowering else pass_, name)

@@ -10,11 +10,12 @@ import ast
 import inspect
 from collections.abc import Callable, Container, Iterable, Iterator
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba.core import types
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 from ...syntax_trees import walk
@@ -24,8 +25,8 @@ from ..llvm.llvm_words import Formula, formula_of
 from ..llvm.types import TypedValue, integer
 from .numba_types import CPU, NumbaTypes
 
-Lowering = Callable[[Any, ir.IRBuilder, Any, tuple[ir.Value, ...]], Any]
-Typing = Callable[..., "tuple[Any, Lowering] | None"]
+Lowering = Callable[[BaseContext, ir.IRBuilder, Signature, tuple[ir.Value, ...]], object]
+Typing = Callable[..., "tuple[object, Lowering] | None"]
 
 
 def typing_of(word: Word, formula: Formula, count: int, of: NumbaTypes = CPU) -> Typing:
@@ -34,7 +35,7 @@ def typing_of(word: Word, formula: Formula, count: int, of: NumbaTypes = CPU) ->
     `count` is the number of arguments, `of` the types of the target.
     """
 
-    def typing(context: object, *kinds: object) -> tuple[Any, Lowering] | None:
+    def typing(context: object, *kinds: object) -> tuple[object, Lowering] | None:
         spellings = [_spelling(x, letter, of) for x, letter in zip(kinds, letters, strict=True)]
         if None in spellings:
             return None
@@ -69,8 +70,8 @@ def _lowering(formula: Formula, spellings: list[str]) -> Lowering:
     """The code of a call of a word for arguments of these types."""
 
     def lowering(
-        context: Any, code: ir.IRBuilder, signature: object, args: tuple[ir.Value, ...]
-    ) -> Any:
+        context: BaseContext, code: ir.IRBuilder, signature: object, args: tuple[ir.Value, ...]
+    ) -> object:
         result = formula(code, list(map(_argument, spellings, args)))
         return result.value if result.type else context.get_dummy_value()
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import fdiff.intact_numpy as np
 
@@ -28,7 +28,7 @@ from ...primitive import LateParams, Primitive, Sample, register
 from ...process.float_flags import noting
 from ...process.forking import late
 from ...tape import Tape
-from ...trace import Trace
+from ...trace import Array, Trace
 
 T = TypeVar("T")
 function_of = late("tape_to_python", "fdiff.ops", "function_of")
@@ -55,13 +55,13 @@ class BodyRunner:
 
     def __init__(self, body: Tape) -> None:
         self._body, self._few = body, FEW
-        self._run: Callable[..., Sequence[Any]] = Interpreter(body)
+        self._run: Callable[..., Sequence[np.ndarray]] = Interpreter(body)
 
-    def __call__(self, *arrays: Any) -> Sequence[Any]:
+    def __call__(self, *arrays: Array) -> Sequence[Array]:
         with noting():
             return self.trip(*arrays)
 
-    def trip(self, *arrays: Any) -> Sequence[Any]:
+    def trip(self, *arrays: Array) -> Sequence[Array]:
         """One of many runs, around all of which flags are noted."""
         if self._few:
             self._few -= 1

@@ -11,8 +11,6 @@ power of two. Its derivatives are the derivatives of that tape.
 
 from __future__ import annotations
 
-from typing import Any
-
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, F8, INT, ArrayType
@@ -121,7 +119,7 @@ def _within(tape: Tape, budget: int | None) -> Tape:
 def of_length(tape: Tape, length: int) -> Tape:
     """The tape with loops of `length` rows."""
 
-    def resized(value: Any) -> Any:
+    def resized(value: object) -> object:
         if value.__class__ is int:
             return length if value == LENGTH else value
         if isinstance(value, ArrayType):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import cmath
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import fdiff.intact_numpy as np
 
@@ -55,7 +55,7 @@ class _ComplexMeta(type):
     def __hash__(cls) -> int:
         return hash(complex)
 
-    def __call__(cls, *args: Any, **keywords: Any) -> object:
+    def __call__(cls, *args: object, **keywords: object) -> object:
         if not holds_traced([*args, *keywords.values()]):
             return complex(*args, **keywords)
         parts = dict(zip(("real", "imag"), args, strict=False)) | keywords

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log as _log
 from math import pi
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -302,7 +301,7 @@ def _smaller_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[o
     return (share(x < y, x == y, out), share(y < x, x == y, out))
 
 
-_EXTREME: dict[str, Any] = {"chooses": True, "kink": TIE}
+_EXTREME = {"chooses": True, "kink": TIE}
 maximum = elementwise("maximum", "rt.maximum({0}, {1})", _larger_shares, kind=Kind.MAXIMUM, rewrites=rewrites.MAXIMUM, **_EXTREME)
 minimum = elementwise("minimum", "rt.minimum({0}, {1})", _smaller_shares, kind=Kind.MINIMUM, rewrites=rewrites.MINIMUM, **_EXTREME)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
@@ -43,6 +43,9 @@ from ..late_term_rules import signed
 from ..shapes import axis_maps
 from .broadcasting import align, stretch
 from .sample_domains import real
+
+if TYPE_CHECKING:
+    from ..terms import LinearTerm
 
 Rule = Callable[..., object]
 Partials = Callable[..., Sequence[object]] | tuple[int, ...]
@@ -174,7 +177,7 @@ def elementwise(
     unit_slopes: bool = False,
     stops: bool = False,
     chooses: bool = False,
-    terms: Callable[..., list[Any]] | None = None,
+    terms: Callable[..., list[LinearTerm]] | None = None,
     provenance: Callable[..., tuple[int, list[int]] | None] | None = None,
     complex_formulas: tuple[ComplexFormula, ...] = (),
     rewrites: tuple[Rewrite, ...] = (),

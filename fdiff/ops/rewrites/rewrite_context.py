@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -12,7 +11,7 @@ from ...primitive import PRIMITIVES
 from ...tape import CONSTANT, Builder, Node, Params
 
 Ids = tuple[int, ...]
-Parameters = dict[str, Any]  # of a node, by name
+Parameters = dict[str, object]  # of a node, by name
 Rule = Callable[[Builder, Ids, Parameters], int | None]
 
 UNIT, SCALED = "unit", "scaled"  # kinds: a constant with the one entry ±1; a product with a number

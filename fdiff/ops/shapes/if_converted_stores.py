@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import operator
 from types import FrameType
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -64,9 +63,9 @@ def select(condition: TracedArray, frame: FrameType) -> bool | None:
     return not arm.when
 
 
-def _run(arm: Arm, frame: FrameType) -> tuple[Any, Any, object]:
+def _run(arm: Arm, frame: FrameType) -> tuple[object, object, object]:
     """Evaluate the steps of a branch: the array, the key and the value that it stores."""
-    local, stack = frame.f_locals, list[Any]()
+    local, stack = frame.f_locals, list[object]()
     for name, detail in arm.steps:
         if name == "load":
             stack.append(local[detail])
@@ -100,7 +99,7 @@ def _kind(array: object) -> str:
     return getattr(array, "handle", array).dtype.kind
 
 
-def _number(value: object) -> Any:
+def _number(value: object) -> object:
     """A real number, traced or not."""
     if isinstance(value, TracedArray):
         if not (value.scalar or value.weak) or value.dtype.kind != "f":
@@ -119,7 +118,7 @@ def _binary(sign: str, a: object, b: object) -> Any:
     return _OPERATORS[sign](a, b)
 
 
-def _entry(array: Any, key: Any) -> Any:
+def _entry(array: object, key: object) -> object:
     """One entry of an array or a list, by Python's integers."""
     for k in key if type(key) is tuple else (key,):
         if type(k) is not int and not isinstance(k, np.integer):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -18,7 +17,7 @@ from ...facets import EagerRule, LayoutRule, Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import ZERO, Primitive, Sample, register
 from ...tape import Params, Types
-from ...trace import TracedArray, apply
+from ...trace import Array, TracedArray, apply
 from ...trace.load_forwarding import forward_load, forward_store, join_reshapes
 from ...trace.provenance import through_broadcast, through_reshape, through_slice, through_update
 from .. import late_term_rules as terms
@@ -33,7 +32,7 @@ from ..rewrites.shape_rewrites import (
 from . import axis_maps
 
 
-def _to_scalar(params: Params, operand_types: tuple[Types, ...], types: Types) -> Callable[[Any], object] | None:
+def _to_scalar(params: Params, operand_types: tuple[Types, ...], types: Types) -> Callable[[Array], object] | None:
     """A scalar out of an array of one entry, where `numpy.reshape` gives an array without axes; else the method."""
     if operand_types[0][0].shape == (1,) and not types[0].shape:
         return operator.itemgetter(0)
@@ -107,9 +106,9 @@ def _unslice(bar: np.ndarray, *, starts: Ints, steps: Ints, shape: Shape) -> np.
     return out
 
 
-def _of_unit_steps(params: Params, operand_types: tuple[Types, ...], types: Types) -> Callable[[Any], object] | None:
+def _of_unit_steps(params: Params, operand_types: tuple[Types, ...], types: Types) -> Callable[[Array], object] | None:
     """A slice by steps of 1 as a key that is made once."""
-    named: dict[str, Any] = dict(params)
+    named = dict(params)
     if any(step != 1 for step in named["steps"]):
         return None
     bounds = zip(named["starts"], named["sizes"], strict=True)

@@ -8,7 +8,7 @@ See docs/decisions/solvers.md.
 
 from __future__ import annotations
 
-from typing import Any
+from types import MemberDescriptorType
 
 import fdiff.intact_numpy as np
 
@@ -17,9 +17,9 @@ from ...trace import TracedArray
 from ...trace.recorder import Handle
 from ..shapes.indexing import getitem
 
-_node: Any = vars(Handle)["node"]
-_made: Any = vars(Handle)["made"]
-_type: Any = vars(Handle)["type"]
+_node = vars(Handle)["node"]
+_made = vars(Handle)["made"]
+_type = vars(Handle)["type"]
 
 
 class DeferredLength(TracedArray):
@@ -43,7 +43,7 @@ class DeferredLength(TracedArray):
             _made.__set__(self, whole.id)
             _type.__set__(self, whole.type)
 
-    def _read(self, slot: Any) -> Any:
+    def _read(self, slot: MemberDescriptorType) -> object:
         self._settle()
         return slot.__get__(self)
 
@@ -59,7 +59,7 @@ class DeferredLength(TracedArray):
         return DeferredLength(np.transpose(self._padded), self._count, self._padded.ndim - 1 - self._axis)
 
     def __getitem__(self, key: object) -> TracedArray:
-        keys: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)
+        keys: tuple[object, ...] = key if isinstance(key, tuple) else (key,)
         if self._padded is not None and all(isinstance(k, (int, slice)) for k in keys):
             if len(keys) <= self._axis:
                 return DeferredLength(getitem(self._padded, keys), self._count, self._axis - sum(isinstance(k, int) for k in keys))

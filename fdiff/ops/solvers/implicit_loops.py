@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -19,7 +18,7 @@ from ...interpret import evaluate
 from ...named_tuples import NamedTuple
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...tape import Tape
-from ...trace import TracedArray, apply
+from ...trace import Array, TracedArray, apply
 from .implicit_function_theorem import PAIR, monotone, near_solution
 from .traced_function import TracedFunction, constant_body
 
@@ -33,7 +32,7 @@ class Equation(NamedTuple):
     body: TracedFunction
     levels: Levels = ()
 
-    def at(self, function: TracedFunction, args: Sequence[object], moving: Sequence[int] = (), more: int = 0) -> Any:
+    def at(self, function: TracedFunction, args: Sequence[object], moving: Sequence[int] = (), more: int = 0) -> Array:
         """The first result of a function of ``x`` and extras for all elements.
 
         It may take as well tangents of the extras `moving`, and so many cotangents `more`.
@@ -43,7 +42,7 @@ class Equation(NamedTuple):
             function = function.batched(flags, size)
         return function.spliced(args[:1], args[1:])[0]
 
-    def solved(self, args: Arrays, right: Any, *, transposed: bool = False) -> Any:
+    def solved(self, args: Arrays, right: Array, *, transposed: bool = False) -> Array:
         """The solution of the linear system with the Jacobian."""
         matrix = self.at(self.body.jacobian(), args)
         x = args[0]
@@ -53,7 +52,7 @@ class Equation(NamedTuple):
         return np.linalg.solve(matrix, right[..., None])[..., 0]
 
 
-def _step(x: Any, *extras: Any, equation: Equation) -> Any:
+def _step(x: Array, *extras: Array, equation: Equation) -> Array:
     """One step of Newton's method; the point itself where there is none, as at a double root."""
     ahead = x - equation.solved([x, *extras], equation.at(equation.body, [x, *extras]))
     return np.where(np.isfinite(ahead), ahead, x)
@@ -81,7 +80,7 @@ def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, equation: Equati
 
 
 def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, equation: Equation) -> list[object]:
-    point, kept = [outs[0], *args[1:]], list[Any]()
+    point, kept = [outs[0], *args[1:]], list[Array]()
 
     def pullback(k: int) -> Callable[[], object]:
         def cotangent() -> object:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse_linalg as spl
@@ -54,13 +53,13 @@ def _exact_type(*types: ArrayType, **params: object) -> tuple[ArrayType, ...]:
     return product_type(*types[:5], **params)
 
 
-def _exact_jvp(dots: Bars, args: Args, outs: Args, *, name: str, site: CallSite, **params: Any) -> list[object]:
+def _exact_jvp(dots: Bars, args: Args, outs: Args, *, name: str, site: CallSite, **params: object) -> list[object]:
     if all(dot is ZERO for dot in dots[:5]):
         return [ZERO]
     return solve_jvp(dots[:5], args[:5], outs, **params, **AS_SPLU)
 
 
-def _exact_vjp(bars: Bars, args: Args, outs: Args, *, name: str, site: CallSite, **params: Any) -> list[object]:
+def _exact_vjp(bars: Bars, args: Args, outs: Args, *, name: str, site: CallSite, **params: object) -> list[object]:
     return [*solve_vjp(bars, args[:5], outs, **params, **AS_SPLU), *[ZERO] * (len(args) - 5)]
 
 
@@ -91,14 +90,14 @@ def _at_solution(args: Args, outs: Args, *, shape: Shape, transposed: bool, name
     return apply(exact, *args[:5], *outs, shape=shape, transposed=transposed, name=name, site=site)
 
 
-def _jvp(dots: Bars, args: Args, outs: Args, **params: Any) -> list[object]:
+def _jvp(dots: Bars, args: Args, outs: Args, **params: object) -> list[object]:
     system = {k: params[k] for k in ("shape", "transposed", "name", "site")}
     if all(dot is ZERO for dot in dots[:5]):
         return [ZERO, ZERO]
     return [*_exact_jvp(dots, args, (_at_solution(args, outs, **params),), **system), ZERO]
 
 
-def _vjp(bars: Bars, args: Args, outs: Args, **params: Any) -> list[object]:
+def _vjp(bars: Bars, args: Args, outs: Args, **params: object) -> list[object]:
     system = {k: params[k] for k in ("shape", "transposed", "name", "site")}
     if bars[0] is ZERO:
         return [ZERO] * len(args)

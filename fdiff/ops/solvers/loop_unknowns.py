@@ -6,9 +6,10 @@ See docs/decisions/solvers.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from ...trace import TracedArray, apply, current
+import fdiff.intact_numpy as np
+
+from ...trace import Array, TracedArray, apply, current
 from ...trace.handler_arguments import resolve
 from ..entrywise.composite_functions import stop_gradient
 from ..shapes.creation import array as array_call
@@ -22,7 +23,7 @@ from .traced_function import TracedFunction, constant_body
 NO_START = "must be a number or a vector of real numbers, and has shape {} and dtype {}."
 
 
-def way_to_start(dtype: Any) -> str:
+def way_to_start(dtype: np.dtype) -> str:
     """The way out for a start that is refused."""
     if dtype.kind in "fiub":
         return "Pass x0.ravel(), and reshape it inside of the function."
@@ -51,7 +52,7 @@ class Unknown:
             fact = f"the function that is given to {name} branches on its unknown."
             raise current().fail(fact, "Use numpy.where, or fdiff.optimize.root.")
 
-    def next(self, x: Any) -> Any:
+    def next(self, x: Array) -> Array:
         """The value behind one step."""
         value = self.body.spliced([x], self._held)[0]
         if self.fixed:

@@ -6,7 +6,6 @@ J. Nocedal and S. J. Wright, "Numerical Optimization", 2nd ed., Springer 2006, s
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -17,6 +16,7 @@ from .root_finder_signatures import RootProblem, checked_square, start_of
 from .root_finding import vector_fields
 from .solver_arguments import value_of
 from .solver_call import SOLVERS
+from .traced_function import TracedFunction
 
 NAME = "fdiff.optimize.root"
 SHORTEST = 1e-8  # part of a step below which the line search gives up
@@ -61,7 +61,7 @@ def _failure(fact: str, way: str) -> ConvergenceError:
     return failure(ConvergenceError, NAME, fact, way)
 
 
-def _run(fun: Any, x0: np.ndarray, *, tol: float, max_steps: int) -> dict[str, object]:
+def _run(fun: TracedFunction, x0: np.ndarray, *, tol: float, max_steps: int) -> dict[str, object]:
     steps = NewtonSteps(fun.body, fun.extras)
     x, rest, count = newton(steps.residual, steps.solve, np.asarray(x0, float), tol, max_steps)
     return {"x": x, "converged": True, "nfev": count, "fun": rest, "status": 1}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Any
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import integrate as si
@@ -47,7 +46,7 @@ class MoreSteps(UntracedBranch):
 
 
 def _solve_ivp(
-    fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object = None, *, method: str, length: int, copies: int = 1, **options: Any
+    fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object = None, *, method: str, length: int, copies: int = 1, **options: object
 ) -> dict[str, object]:
     steps = [t0]
     options.pop("vectorized", None)  # which the user's function may be, and what was traced for one state is not
@@ -82,7 +81,7 @@ def _solve_ivp(
     return {**solution, "t": np.concatenate([steps, np.full(room, steps[-1])]), "y": rows, "count": len(steps) - 1}
 
 
-def _odeint(fun: object, y0: np.ndarray, t: np.ndarray, *, copies: int = 1, **options: Any) -> dict[str, object]:
+def _odeint(fun: object, y0: np.ndarray, t: np.ndarray, *, copies: int = 1, **options: object) -> dict[str, object]:
     if copies > 1:
         options["Dfun"] = whole(options["Dfun"], copies)
     y, about = si.odeint(fun, y0, t, tfirst=True, full_output=True, **options)

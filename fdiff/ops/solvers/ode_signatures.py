@@ -71,7 +71,7 @@ def _solve_ivp(taken: Arguments, plain: Callable[[], object]) -> object:
     span: Any = taken["t_span"]
     t0, tf = span
     start = vector(taken["y0"])
-    extra_arguments: Any = taken["args"]
+    extra_arguments = taken["args"]
     rest = () if extra_arguments is None else tuple(extra_arguments)
     jac = options.pop("jac", None)
     both = [taken["fun"], *([jac] if callable(jac) else [])]

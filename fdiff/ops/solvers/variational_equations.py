@@ -221,7 +221,7 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, needed: Sequence
     return [cotangents.get(k, ZERO) for k in range(len(args))]
 
 
-def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: Any) -> list[object]:
+def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) -> list[object]:
     """Directions of all elements in one run, where the solution is the same for all."""
     first = len(args) - 1 - len(params["wrt"])
     if any(mapped[:first]):

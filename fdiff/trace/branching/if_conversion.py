@@ -33,7 +33,7 @@ _WHEN_TRUE = frozenset((
 _OPERATORS = frozenset(("+", "-", "*", "/", "**"))
 
 # A step of a stack machine: "load" and a name, "binary" and an operator, ... (see `_EFFECTS`).
-Step = tuple[str, Any]
+Step = tuple[str, object]
 
 
 class Arm(NamedTuple):

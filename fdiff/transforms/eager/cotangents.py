@@ -31,9 +31,9 @@ class Cotangents:
         self.masks: dict[int, Any] = {}
         self.fragile = Fragility(trace.builder.nodes, self.active)
         self.owned = bytearray(self.count)
-        self.parts: dict[int, dict[int, tuple[Any, Any]]] = {}
+        self.parts: dict[int, dict[int, tuple[object, object]]] = {}
 
-    def accumulate(self, a: int, bar: Any, mask: Any, within: Slices | None = None) -> None:
+    def accumulate(self, a: int, bar: object, mask: object, within: Slices | None = None) -> None:
         """Add to the cotangent of a node; the mask of a sum is the union of the masks.
 
         With `within`, `bar` is the cotangent of these slices of the node alone.
@@ -68,7 +68,7 @@ class Cotangents:
         self.masks.pop(a, None)
         return bars[a]
 
-    def add_entries(self, a: int, spot: tuple[Any, ...], bar: Any) -> None:
+    def add_entries(self, a: int, spot: tuple[Any, ...], bar: object) -> None:
         """Add to some entries of the cotangent of a node, which its mask then has."""
         mask = None
         if self.fragile.of_any((a,)):
@@ -93,8 +93,8 @@ class Cotangents:
         lead = () if self.size is None else (self.size,)
         return (*lead, *self.builder.nodes[a].type.shape)
 
-    def _add(self, a: Any, b: Any) -> Any:
+    def _add(self, a: Any, b: Any) -> object:
         return a + b
 
-    def _either(self, a: Any, b: Any) -> Any:
+    def _either(self, a: Any, b: Any) -> object:
         return np.logical_or(a, b)

@@ -24,9 +24,11 @@ from .cotangents import Cotangents
 from .eager_rules import pull_function, pull_template, push_function
 from .eager_scalar_rules import enter_pull_store, pull_store, push_store, scalar_pull
 
+Numbered = Mapping[int, object]  # values, by the numbers of their nodes
+
 
 def pull_values(
-    trace: EagerTrace, bars: Mapping[int, Any], wrt: Sequence[int], size: int | None = None
+    trace: EagerTrace, bars: Numbered, wrt: Sequence[int], size: int | None = None
 ) -> list[Any]:
     """Cotangents of the nodes `wrt`, from the cotangents of other nodes; None where there is none.
 
@@ -45,12 +47,12 @@ def enter_gradient(trace: EagerTrace, out: int, wrt: Sequence[int]) -> list[int 
 
 
 def push_values(
-    trace: EagerTrace, dots: Mapping[int, Any], outs: Sequence[int | None], size: int | None = None
+    trace: EagerTrace, dots: Numbered, outs: Sequence[int | None], size: int | None = None
 ) -> list[Any]:
     """Tangents of the nodes `outs`, from other tangents; None where a node does not move."""
     builder = trace.builder
     every, ops, values, active = builder.args, builder.ops, builder.values, builder.active
-    tangents: list[Any] = [None] * len(ops)
+    tangents: list[object] = [None] * len(ops)
     parts: dict[int, list[Any]] = {}
     for i, dot in dots.items():
         tangents[i] = dot
@@ -89,7 +91,7 @@ def push_values(
 class PullSweep(Cotangents):
     """The nodes of a trace, walked backwards."""
 
-    def run(self, seeds: Mapping[int, Any], wrt: Sequence[int]) -> list[Any]:
+    def run(self, seeds: Numbered, wrt: Sequence[int]) -> list[Any]:
         every, ops, active = self.builder.args, self.builder.ops, self.active
         bars, parts, kept = self.bars, self.parts, set(wrt)
         for i, bar in seeds.items():
@@ -112,7 +114,7 @@ class PullSweep(Cotangents):
             bars[i] = None
         return [bars[i] for i in wrt]
 
-    def _pull_scalar(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:
+    def _pull_scalar(self, i: int, op: Op, args: tuple[int, ...], bar: object) -> bool:
         """Pull through a node of single numbers; False where the rule of its op has to do that."""
         if op.scalar_rule == STORES_ENTRIES:
             pull_store(self, i, op, args)
@@ -161,7 +163,7 @@ class PullSweep(Cotangents):
 
     def _apply(
         self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], flags: Seeds, needed: Any
-    ) -> tuple[Sequence[Any], Any]:
+    ) -> tuple[Sequence[object], Any]:
         """The results of the rule of a node, and which operand each of them is a cotangent of."""
         rule = op.rules.get((flags, needed, self.size))
         if rule is None:
@@ -176,7 +178,7 @@ class PullSweep(Cotangents):
 class EnteredPullSweep(PullSweep):
     """A reverse sweep whose cotangents are nodes of the trace, so that they are differentiable."""
 
-    def _pull_scalar(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:
+    def _pull_scalar(self, i: int, op: Op, args: tuple[int, ...], bar: object) -> bool:
         if op.scalar_rule != STORES_ENTRIES:
             return False
         enter_pull_store(self, i, op, args)
@@ -187,7 +189,7 @@ class EnteredPullSweep(PullSweep):
 
     def _apply(
         self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], flags: Seeds, needed: Any
-    ) -> tuple[Sequence[Any], Any]:
+    ) -> tuple[Sequence[object], Any]:
         rule = op.rules.get((flags, needed, "enter"))
         if rule is None:
             rule = op.rules[flags, needed, "enter"] = pull_template(op, flags, needed)

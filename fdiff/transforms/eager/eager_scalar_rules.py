@@ -9,7 +9,6 @@ have rules of their own: docs/decisions/two-sweeps.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -21,7 +20,7 @@ from ..rule_templates import pulls
 from .cotangents import Cotangents
 
 # Adds to the cotangents of a node's arguments what the node's cotangent contributes.
-ScalarPull = Callable[[Cotangents, int, tuple[int, ...], Any], None]
+ScalarPull = Callable[[Cotangents, int, tuple[int, ...], object], None]
 
 
 def _add_to(sweep: Cotangents, a: int, bar: object) -> None:
@@ -51,7 +50,7 @@ def _arithmetic_pull(op: Op) -> ScalarPull:
     Values are numbers. Cotangents may have a leading axis of seeds, over which they broadcast.
     """
     body: list[str] = []
-    scope: dict[str, Any] = {"add_to": _add_to}
+    scope: dict[str, object] = {"add_to": _add_to}
     inputs = ["bar", *(f"values[a{n}]" for n in range(len(op.given))), "out"]
     for k in range(len(op.given)):
         needed = tuple([k == other for other in range(len(op.given))])
@@ -76,7 +75,7 @@ def _arithmetic_pull(op: Op) -> ScalarPull:
 # ------------------------------------------------------------------------------------------ stores
 
 
-def _flat(array: Any, size: int | None) -> Any:
+def _flat(array: np.ndarray, size: int | None) -> np.ndarray:
     """The entries in one axis, the last."""
     return array.reshape(-1) if size is None else array.reshape(size, -1)
 

@@ -11,7 +11,6 @@ Tapes that are about to run are merged; in others no value may depend on a tange
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from ...arraytype import ArrayType
 from ...named_tuples import NamedTuple
@@ -26,7 +25,7 @@ class _Merged(NamedTuple):
     """A loop in place of two, and where the outputs of each of them are among its outputs."""
 
     args: tuple[int, ...]
-    params: dict[str, Any]
+    params: Mapping[str, object]
     outputs: dict[int, Sequence[int]]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -115,7 +114,7 @@ class DenseDerivation(BlockDerivation):
         sweep.judge(linear.outputs)
         return sweep
 
-    def block(self, sweep: LinearSweep, node: int, o: int, i: int) -> tuple[Any, Any]:
+    def block(self, sweep: LinearSweep, node: int, o: int, i: int) -> tuple[object, object]:
         width = len(self.asked.wrt)
         type_ = self.asked.types[o * width + i]
         shape = (self.tape.output_types[o].size, self.tape.input_types[self.asked.wrt[i]].size)

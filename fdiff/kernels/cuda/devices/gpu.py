@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, SupportsInt
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from .kernel_binaries import binary
 from .strided_copies import copied, copy_into, zeroed
 
 _LEAST = 8  # bytes of a piece of memory: an empty array has an address too
+
+Answer = tuple[SupportsInt, *tuple[object, ...]]  # of the driver: its status, and results
 
 
 class Gpu:
@@ -43,7 +45,7 @@ class Gpu:
         self._pool = device.memory_resource
         self._ready = threading.local()
         self._ready.here = True
-        self._kernels: dict[CudaKernel, Any] = {}
+        self._kernels: dict[CudaKernel, object] = {}
 
     def _cupy_id(self) -> int:
         assert self._cupy is not None
@@ -166,7 +168,7 @@ class Gpu:
             return self._cupy.asarray(_Exported(array))
         return adapter.numba_cuda().as_cuda_array(_Exported(array))
 
-    def _check(self, answer: tuple[Any, ...]) -> None:
+    def _check(self, answer: Answer) -> None:
         """Raise the driver's error, if its answer is one."""
         if int(answer[0]):
             fact = f"the driver refused an operation: {answer[0]!s}."
@@ -201,7 +203,7 @@ class Gpu:
             self._driver.cuStreamDestroy(stream)
         return lambda: graph.launch(self._stream.handle)
 
-    def _loaded(self, kernel: CudaKernel) -> Any:
+    def _loaded(self, kernel: CudaKernel) -> object:
         """The kernel as the driver has it."""
         loaded = self._kernels.get(kernel)
         if loaded is None:
@@ -228,8 +230,8 @@ class _Graph:
     def __init__(
         self,
         driver: ModuleType,
-        done: Callable[[Any], None],
-        stream: object,
+        done: Callable[[Answer], None],
+        stream: SupportsInt,
         launches: Callable[[], None],
     ) -> None:
         self._driver, self._check = driver, done
@@ -246,7 +248,7 @@ class _Graph:
         self._graph = instance[1]
 
     @staticmethod
-    def new_stream(driver: ModuleType, done: Callable[[Any], None]) -> Any:
+    def new_stream(driver: ModuleType, done: Callable[[Answer], None]) -> SupportsInt:
         """A stream that waits for no other one."""
         answer = driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
         done(answer)

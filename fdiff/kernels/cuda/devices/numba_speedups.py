@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from importlib import import_module
 from typing import Any
 
@@ -62,12 +62,13 @@ def _remembering() -> object:
 
     They are kept for one kernel, and used in the thread that compiles it.
     """
-    remembered: dict[
-        tuple[Any, ...], tuple[Any, Any]
-    ] = {}  # with the function, so that its id stays
+    # With the function, so that its id stays.
+    remembered: dict[tuple[object, ...], tuple[object, object]] = {}
     thread = threading.get_ident()
 
-    def call_type(function: Any, context: Any, args: tuple[Any, ...], kws: Any) -> object:
+    def call_type(
+        function: object, context: object, args: tuple[object, ...], kws: object
+    ) -> object:
         if kws or not _of_scalars(function, args) or threading.get_ident() != thread:
             return NUMBAS[_CALL_TYPE](function, context, args, kws)
         key = id(function), id(context), tuple(args)
@@ -78,15 +79,15 @@ def _remembering() -> object:
     return call_type
 
 
-def _of_scalars(function: Any, args: tuple[object, ...]) -> bool:
+def _of_scalars(function: object, args: tuple[object, ...]) -> bool:
     """Whether a function is an operator of Python, of scalars, or of a pointer and a place."""
-    operator = getattr(function.typing_key, "__module__", "") == "_operator"
+    operator = getattr(getattr(function, "typing_key", None), "__module__", "") == "_operator"
     return operator and all(type(a) in _SCALARS for a in args)
 
 
-_FIND: tuple[Any, str] = (lowering.Lower, "_find_singly_assigned_variable")
-_CALL_TYPE: tuple[Any, str] = (types.Function.__mro__[1], "get_call_type")
-NUMBAS: dict[tuple[Any, str], Any] = {
+_FIND: tuple[object, str] = (lowering.Lower, "_find_singly_assigned_variable")
+_CALL_TYPE: tuple[object, str] = (types.Function.__mro__[1], "get_call_type")
+NUMBAS: dict[tuple[object, str], Callable[..., object]] = {
     place: getattr(*place) for place in (_FIND, _CALL_TYPE) if hasattr(*place)
 }
 

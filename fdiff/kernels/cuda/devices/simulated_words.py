@@ -30,7 +30,7 @@ _lock = threading.Lock()
 
 def function_of(kernel: CudaKernel) -> Callable[..., None]:
     """The Python function of a kernel, which warns of nothing, as a GPU does."""
-    space: dict[str, Any] = {"cuda": cuda, "np": np, "WARP": WARP, "rt": _RT, "math": _MATH}
+    space: dict[str, object] = {"cuda": cuda, "np": np, "WARP": WARP, "rt": _RT, "math": _MATH}
     text = kernel.text + _QUIET.format(kernel.name)
     return defined("quiet", text, space)
 
@@ -62,7 +62,7 @@ def _exchange(value: object, reach: int) -> object:
     return out
 
 
-def _atomic_sum(memory: Any, at: int, value: Any) -> None:
+def _atomic_sum(memory: np.ndarray, at: int, value: float) -> None:
     with _lock:
         memory[at] += value
 
@@ -70,12 +70,12 @@ def _atomic_sum(memory: Any, at: int, value: Any) -> None:
 class Offset:
     """Memory from a position on."""
 
-    def __init__(self, memory: object, begin: int) -> None:
+    def __init__(self, memory: np.ndarray | Offset, begin: int) -> None:
         inside = isinstance(memory, Offset)
-        self._memory: Any = memory._memory if inside else memory
+        self._memory: np.ndarray = memory._memory if inside else memory
         self._begin: int = memory._begin + begin if inside else begin
 
-    def __getitem__(self, at: int) -> Any:
+    def __getitem__(self, at: int) -> object:
         return self._memory[self._begin + at]
 
     def __setitem__(self, at: int, value: object) -> None:

@@ -74,7 +74,7 @@ class ResultStep(NamedTuple):
     how: str
     what: Any
     size: int = 0
-    names: tuple[Any, ...] = ()
+    names: tuple[object, ...] = ()
 
 
 class KernelOutput(NamedTuple):

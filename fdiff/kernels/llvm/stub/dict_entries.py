@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import lru_cache
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -87,8 +86,8 @@ def _entry(mapping: dict[str, object], key: int, value: int) -> DictEntry | None
     first = keys + _LENGTH + (1 << head[_INDICES])
     if first + 2 * WORD * count > keys + extent_of_keys(mapping)[1]:
         return None
-    memory: Any = (ctypes.c_uint64 * (2 * count)).from_address(first)
-    table = np.frombuffer(memory, np.uint64)
+    memory = (ctypes.c_uint64 * (2 * count)).from_address(first)
+    table = np.ctypeslib.as_array(memory)
     (places,) = np.nonzero((table[::2] == key) & (table[1::2] == value))
     if len(places) != 1:
         return None

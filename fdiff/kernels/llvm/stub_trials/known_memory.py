@@ -26,14 +26,16 @@ class Words:
 
     __slots__ = ("address", "kind", "memory", "size")
 
-    def __init__(self, memory: KnownMemory, address: int, kind: type[Any]) -> None:
+    def __init__(
+        self, memory: KnownMemory, address: int, kind: type[ctypes._SimpleCData[int]]
+    ) -> None:
         self.memory, self.address, self.kind = memory, int(address), kind
         self.size = ctypes.sizeof(kind)
 
     def __int__(self) -> int:
         return self.address
 
-    def _at(self, index: int, *, own: bool = False) -> Any:
+    def _at(self, index: int, *, own: bool = False) -> ctypes._SimpleCData[int]:
         place = self.address + self.size * index
         self.memory.check(place, self.size, own=own)
         return self.kind.from_address(place)

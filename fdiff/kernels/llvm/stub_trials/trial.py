@@ -46,9 +46,9 @@ class Trial(NamedTuple):
     """
 
     outcome: Any
-    given: tuple[Any, ...] = ()
+    given: tuple[object, ...] = ()
     inputs: tuple[KernelInput, ...] = ()
-    operands: tuple[Any, ...] = ()
+    operands: tuple[object, ...] = ()
     result: tuple[ResultStep, ...] = (ResultStep("OUTPUT", 0),)
     outputs: tuple[KernelOutput, ...] = (KernelOutput((2, 1), F8),)
     signature: CallSignature = CallSignature(1)

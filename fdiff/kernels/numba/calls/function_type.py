@@ -7,7 +7,7 @@ text of that layout is compiled by Numba like a function of the user's.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Protocol, cast
 
@@ -16,7 +16,10 @@ import numpy as np
 from numba import types
 from numba.core import event
 from numba.core.caching import NullCache
+from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaWarning, TypingError
+from numba.core.typing.context import Context
+from numba.core.typing.templates import Signature
 from numba.extending import NativeValue, models, register_model, unbox
 from numba.np.numpy_support import as_dtype
 
@@ -62,8 +65,8 @@ class Callee(Protocol):
 
     name: str
     writes_out: bool
-    compiled: dict[object, Any]
-    chosen: dict[object, Any]
+    compiled: dict[object, Dispatcher]
+    chosen: dict[object, Dispatcher]
 
     def calls(self, fits: Callable[[CallLayout], bool], shown: str) -> Calls:
         """The calls of the layout that `fits`; an error of fdiff if there is none."""
@@ -87,27 +90,31 @@ class FunctionType(types.Callable, types.Opaque):
         assert callee is not None, "code that is compiled has what it calls"
         return callee
 
-    def get_call_type(self, context: object, args: Sequence[Any], kws: Mapping[str, Any]) -> Any:
+    def get_call_type(
+        self, context: Context, args: Sequence[object], kws: Mapping[str, object]
+    ) -> Signature:
         """The signature of a call; what it calls is compiled when this returns."""
         kinds = tuple(map(types.unliteral, args))
         named = {name: types.unliteral(kind) for name, kind in kws.items()}
         out = named.pop("out", None) if self.callee.writes_out else None
         dispatcher = self._dispatcher(kinds, named, out)
         every = named if out is None else {**named, "out": out}
-        signature = dispatcher._numba_type_.get_call_type(context, kinds, every)
+        signature: Any = dispatcher._numba_type_.get_call_type(context, kinds, every)
         self.callee.chosen[_key(signature)] = dispatcher
         return signature
 
-    def get_call_signatures(self) -> tuple[list[Any], bool]:
+    def get_call_signatures(self) -> tuple[list[Signature], bool]:
         """The signatures that are compiled."""
         every = [s for d in self.callee.compiled.values() for s in d.nopython_signatures]
         return every, True
 
-    def get_impl_key(self, sig: Any) -> object:
+    def get_impl_key(self, sig: Signature) -> object:
         """By what Numba finds the machine code of a call."""
         return self.callee.chosen[_key(sig)].get_overload(sig.args)
 
-    def _dispatcher(self, kinds: tuple[object, ...], named: dict[str, object], out: object) -> Any:
+    def _dispatcher(
+        self, kinds: tuple[object, ...], named: dict[str, object], out: object
+    ) -> Dispatcher:
         """The function that Numba compiles for such a call."""
         names = tuple(named)
 
@@ -146,7 +153,7 @@ def _unboxed(_: object, __: object, c: Any) -> NativeValue:
     return NativeValue(c.context.get_dummy_value())
 
 
-def _argument_fits(layout: CallLayout, tree: Tree, kind: Any) -> bool:
+def _argument_fits(layout: CallLayout, tree: Tree, kind: object) -> bool:
     """Whether an argument of a type of Numba is one of the layout's."""
     if tree is None:
         return isinstance(kind, types.NoneType)
@@ -157,8 +164,8 @@ def _argument_fits(layout: CallLayout, tree: Tree, kind: Any) -> bool:
     assert isinstance(tree, int), "a tree is of tuples, numbers and None"
     argument = layout.given[tree]
     if isinstance(argument, ArrayArgument):
-        fits = isinstance(kind, types.Array) and kind.ndim == argument.rank
-        return fits and kind.dtype == numba.from_dtype(argument.dtype)
+        dtype = numba.from_dtype(argument.dtype)
+        return isinstance(kind, types.Array) and (kind.ndim, kind.dtype) == (argument.rank, dtype)
     if isinstance(argument, NumberArgument):
         if argument.ints and isinstance(kind, types.Integer):
             return True
@@ -169,7 +176,7 @@ def _argument_fits(layout: CallLayout, tree: Tree, kind: Any) -> bool:
 def _spelled(kind: object) -> str:
     """A type of Numba, as layouts spell theirs."""
     if isinstance(kind, types.BaseTuple):
-        return f"({', '.join(map(_spelled, cast('Any', kind)))})"
+        return f"({', '.join(map(_spelled, cast('Iterable[object]', kind)))})"
     if isinstance(kind, types.Array):
         try:
             dtype = as_dtype(kind.dtype)
@@ -192,7 +199,7 @@ def _out_arrays(layout: CallLayout, out: object, name: str) -> OutArrays:
             if not isinstance(kind, types.BaseTuple) or len(kind) != len(tree):
                 raise TypingError(f"{name}: out is not built like the result.")
             for k, child in enumerate(cast("tuple[Tree, ...]", tree)):
-                walk(child, cast("Any", kind)[k], f"{path}[{k}]")
+                walk(child, cast("Sequence[object]", kind)[k], f"{path}[{k}]")
             return
         assert isinstance(tree, int), "a tree is of tuples, numbers and None"
         result = layout.made[tree]
@@ -219,7 +226,7 @@ def _contiguous(layout: CallLayout, kinds: Sequence[object]) -> frozenset[int]:
     return frozenset(cast("list[int]", trees))
 
 
-def _compiled(calls: Calls, out: OutArrays | None, plain: frozenset[int]) -> object:
+def _compiled(calls: Calls, out: OutArrays | None, plain: frozenset[int]) -> Dispatcher:
     """The function of a layout, which Numba compiles when it is first called with such types."""
     text = call_text(calls.layout, out, plain)
     file = f"<fdiff call {next(_numbers)} of {calls.layout.name}>"

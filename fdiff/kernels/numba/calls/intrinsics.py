@@ -139,7 +139,7 @@ def slot(_: object, value: Kind) -> Typed:
 
 
 @intrinsic
-def number_at(_: object, address: Kind, kind: Any) -> Typed:
+def number_at(_: object, address: Kind, kind: types.CPointer) -> Typed:
     """The number at an address, of a dtype."""
 
     def codegen(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> Value:

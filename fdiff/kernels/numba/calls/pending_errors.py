@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import get_ident
-from typing import Any
 
 _INSTANCES = 2  # Numba makes one to see whether that works, and Python another that it raises
 _pending: dict[int, list[BaseException]] = {}
@@ -20,7 +19,7 @@ _pending: dict[int, list[BaseException]] = {}
 class PendingError(Exception):
     """Stands for the exception that was put aside last in this thread."""
 
-    def __new__(cls, *_: object) -> Any:
+    def __new__(cls, *_: object) -> object:
         """The exception that was put aside; without one, the call found no memory."""
         waiting = _pending.get(get_ident())
         if waiting is None:

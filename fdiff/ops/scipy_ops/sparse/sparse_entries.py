@@ -7,7 +7,7 @@ structure whose entries are 1, 2, 3, ... (`sparse_structures.py`), and the trace
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, Self, cast
+from typing import NoReturn, Self
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
@@ -35,7 +35,7 @@ class SparseEntries:
     __slots__ = ("format", "storage", "stored", "values")
     ndim = 2
     values: TracedArray
-    stored: Any
+    stored: structures.Structure
     format: str
     storage: int
 
@@ -47,13 +47,13 @@ class SparseEntries:
         stored = structures.of_places(rows, cols, shape, matrix=matrix)
         self._fill(values, stored.asformat(structures.base(format)), format, KEPT if format in structures.BASES else OTHERWISE)
 
-    def _fill(self, values: TracedArray, moved: Any, format: str, storage: int) -> None:
+    def _fill(self, values: TracedArray, moved: structures.Structure, format: str, storage: int) -> None:
         """Take the entries whose numbers a matrix holds, in its order."""
         self.values = picked(values, moved.data)
         self.stored, self.format, self.storage = structures.numbered(moved), format, storage
 
     @classmethod
-    def of_stored(cls, values: TracedArray, moved: Any, storage: int = KEPT) -> Self:
+    def of_stored(cls, values: TracedArray, moved: structures.Structure, storage: int = KEPT) -> Self:
         """Of a matrix of SciPy's that holds the numbers of the entries."""
         new = cls.__new__(cls)
         if moved.format not in structures.BASES:
@@ -133,7 +133,7 @@ class SparseEntries:
         matrix.storage = OTHERWISE
         return matrix
 
-    def _moved(self, moved: Any) -> Self:
+    def _moved(self, moved: structures.Structure) -> Self:
         """The matrix in which SciPy has put the numbers of the entries elsewhere; what shares memory there does here."""
         new = self.of_stored(self.values, moved, self.storage)
         if new.values is self.values and not np.may_share_memory(moved.data, self.stored.data):
@@ -159,7 +159,7 @@ class SparseEntries:
         new.format, new.storage = format, self.storage if format in structures.BASES else OTHERWISE
         return new
 
-    def reshape(self, *shape: Any, **options: Any) -> Self:
+    def reshape(self, *shape: object, **options: object) -> Self:
         matrix = self.distinct()
         return matrix._moved(matrix.stored.reshape(*cast("Any", settled(shape)), **options))
 
@@ -175,7 +175,7 @@ class SparseEntries:
         matrix = self.distinct()
         return matrix._entries_at(matrix.stored.getcol(j))
 
-    def _entries_at(self, numbers: Any) -> object:
+    def _entries_at(self, numbers: object) -> object:
         """The entries at SciPy's numbers of entries."""
         if isinstance(numbers, np.matrix):
             refuse("entries of a sparse matrix by two lists, which are a numpy.matrix (take a sparse array),")
@@ -211,7 +211,7 @@ class SparseEntries:
     def trace(self, offset: int = 0) -> TracedArray:
         return np.sum(self.diagonal(offset))
 
-    def sum(self, axis: Any = None, dtype: object = None, out: object = None) -> TracedArray:
+    def sum(self, axis: int | tuple[int, int] | None = None, dtype: object = None, out: object = None) -> TracedArray:
         if out is not None:
             refuse("`sum` with out=")
         values: TracedArray = self.values if dtype is None else self.values.astype(dtype)

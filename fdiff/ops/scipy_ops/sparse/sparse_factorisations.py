@@ -6,8 +6,6 @@ with the transposed matrix.
 
 from __future__ import annotations
 
-from typing import Any
-
 from scipy.sparse import csc_array
 
 import fdiff.intact_numpy as np
@@ -19,6 +17,7 @@ from ....trace import TracedArray, apply
 from ...entrywise.families import linear
 from ...shapes.shaping import traced
 from .sparse_functions import TracedFactors
+from .sparse_solves import SuperLU
 
 _OTHER = {"N": "T", "T": "N"}
 
@@ -27,7 +26,7 @@ def _infer(b: ArrayType, *, lu: object, trans: str) -> tuple[ArrayType, ...]:
     return (b,)
 
 
-def _evaluate(b: np.ndarray, *, lu: Any, trans: str) -> np.ndarray:
+def _evaluate(b: np.ndarray, *, lu: SuperLU, trans: str) -> np.ndarray:
     kind = lu.L.dtype
     if b.dtype.kind == "c" and kind.kind != "c":
         return (lu.solve(b.real.astype(kind), trans) + 1j * lu.solve(b.imag.astype(kind), trans)).astype(b.dtype)

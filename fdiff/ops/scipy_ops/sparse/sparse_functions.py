@@ -32,7 +32,7 @@ def _of_traced_matrix(name: str) -> Callable[..., object]:
     return lambda self, *args, **keywords: getattr(lifted(self), name)(*args, **keywords)
 
 
-def _item(matrix: Any, key: object) -> object:
+def _item(matrix: TracedSparse, key: object) -> object:
     """Entries of a matrix at places that are traced, which are looked at."""
     return matrix[settled(key)]
 

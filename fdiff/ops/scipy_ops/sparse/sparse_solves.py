@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Protocol
 from weakref import ref
 
 import fdiff.intact_numpy as np
@@ -28,10 +28,18 @@ from .sparse_ops import Shape, batched, matrix_samples, product, product_type, s
 MOST = 2**29  # bytes of all factorisations that are kept beside the last one
 
 
+class SuperLU(Protocol):
+    """What SciPy's factorisations have, which have no stub."""
+
+    nnz: int
+
+    def solve(self, right: np.ndarray, trans: str = "N", /) -> np.ndarray: ...
+
+
 class Factorisation(NamedTuple):
     """SuperLU's factorisation, its bytes, and the array with the entries of the matrix, which is one of its blocks."""
 
-    lu: Any
+    lu: SuperLU
     size: int
     owner: ref[np.ndarray]
     block: int
@@ -42,7 +50,7 @@ _kept: dict[tuple[object, ...], Factorisation] = {}
 _lock = threading.Lock()
 
 
-def factors(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int, owner: np.ndarray, block: int) -> Any:
+def factors(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int, owner: np.ndarray, block: int) -> SuperLU:
     """SuperLU's factorisation of the transpose of a matrix that is stored by rows, kept as long as `owner` has these entries."""
     key = n, data.dtype.char, data.tobytes(), cols.tobytes(), starts.tobytes()
     factorisation = _kept.get(key)
@@ -61,7 +69,7 @@ def factors(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int, owne
     return factorisation.lu
 
 
-def factorised(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int) -> Any:
+def factorised(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int) -> SuperLU:
     return spl.splu(sp.csc_array((data, cols, starts), shape=(n, n), copy=True))  # `splu` sorts it in place
 
 
@@ -105,6 +113,6 @@ def _batch(args: Args, mapped: Sequence[bool], size: int, *, blocks: int, **para
     return batched(lambda: solve)(args, mapped, size, blocks=blocks * size if any(mapped[:4]) else blocks, **params)
 
 
-AS_SPLU: dict[str, Any] = {"singular": "error", "blocks": 1}
-AS_SPSOLVE: dict[str, Any] = {"singular": "nan", "blocks": 1}
+AS_SPLU: Mapping[str, object] = {"singular": "error", "blocks": 1}
+AS_SPSOLVE: Mapping[str, object] = {"singular": "nan", "blocks": 1}
 solve = opaque_op("sparse_solve", product_type, _solve, solve_jvp, solve_vjp, _batch, *matrix_samples(square=True, **AS_SPLU))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
 
 BASES = ("csr", "csc", "coo")  # formats whose entries are one array
-Structure = Any  # of `scipy.sparse`, whose stubs know no class for all
+
+
+class Structure(Protocol):
+    """A matrix of `scipy.sparse`, whose stubs know no class for all formats."""
+
+    data: np.ndarray
+    shape: tuple[int, int]
+    format: str
+
 
 
 def base(format: str) -> str:

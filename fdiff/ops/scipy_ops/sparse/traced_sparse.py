@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
@@ -20,6 +20,9 @@ from . import sparse_structures as structures
 from .sparse_entries import KEPT, OTHERWISE, WITHOUT_ZEROS, SparseEntries, picked, refuse
 from .sparse_ops import Shape, product
 from .sparse_solves import AS_SPLU, solve
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 _ENTRYWISE = (
     "abs", "conj", "conjugate", "sqrt", "sin", "tan", "arcsin", "arctan", "sinh", "tanh", "arcsinh", "arctanh", "expm1", "log1p",
@@ -153,7 +156,7 @@ class TracedSparse(SparseEntries):
     def __eq__(self, other: object) -> NoReturn:
         refuse("a comparison of matrices")
 
-    def _combined(self, other: TracedSparse, operate: Callable[[Any, Any], Any], combine: Callable[..., TracedArray]) -> TracedSparse:
+    def _combined(self, other: TracedSparse, operate: Callable[[structures.Structure, structures.Structure], structures.Structure], combine: Callable[..., TracedArray]) -> TracedSparse:
         """An operation entry by entry; SciPy says where there are entries, and leaves out those that are zero."""
         if other.shape != self.shape:
             raise ValueError(f"inconsistent shapes: {self.shape} and {other.shape}")
@@ -182,7 +185,7 @@ class TracedSparse(SparseEntries):
     def __rsub__(self, other: object) -> object:
         return (-self)._added(other, np.add)
 
-    def solved(self, b: object, *, keep: bool = False, transposed: bool = False, how: dict[str, Any] = AS_SPLU) -> TracedArray:
+    def solved(self, b: object, *, keep: bool = False, transposed: bool = False, how: Mapping[str, object] = AS_SPLU) -> TracedArray:
         """The solution of the system; for one column a vector, as SciPy's ``spsolve`` gives, unless `keep`."""
         if self.shape[0] != self.shape[1]:
             raise ValueError(f"matrix must be square (has shape {self.shape})")
@@ -194,11 +197,11 @@ class TracedSparse(SparseEntries):
         out = apply(solve, *system, columns, **params, **how)
         return out[:, 0] if right.ndim == 1 or (right.shape[1] == 1 and not keep) else out
 
-    def system(self, dtype: np.dtype, *, transposed: bool = False) -> tuple[tuple[TracedArray, ...], dict[str, Any]]:
+    def system(self, dtype: np.dtype, *, transposed: bool = False) -> tuple[tuple[TracedArray, ...], dict[str, object]]:
         """The operands and parameters of an op that solves a system with this matrix."""
         (values, *where), shape, flipped = self._operands()
         entries = values.astype(promote(kind_of(values), dtype))
-        return (entries, *cast("Any", where)), {"shape": shape, "transposed": transposed != flipped}
+        return (entries, *where), {"shape": shape, "transposed": transposed != flipped}
 
 
 def _entrywise(name: str) -> Callable[..., TracedSparse]:
@@ -217,7 +220,7 @@ def is_sparse(value: object) -> bool:
     return isinstance(value, TracedSparse) or sp.issparse(value)
 
 
-def lifted(matrix: Any) -> TracedSparse:
+def lifted(matrix: structures.Structure | TracedSparse) -> TracedSparse:
     """A sparse matrix of SciPy as constants of the current trace."""
     if isinstance(matrix, TracedSparse):
         return matrix
@@ -236,7 +239,7 @@ def as_scipy(value: TracedSparse, name: str) -> object:
     return _filled(value.stored, concrete(value.values, name), value)
 
 
-def _filled(stored: Any, entries: object, form: Any) -> object:
+def _filled(stored: structures.Structure, entries: object, form: TracedSparse) -> object:
     matrix = stored.copy()
     matrix.data = np.array(entries)
     if form.storage != KEPT:
