@@ -7,7 +7,7 @@ structure whose entries are 1, 2, 3, ... (`sparse_structures.py`), and the trace
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self, cast
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
