@@ -107,7 +107,7 @@ def public_class(cls: type[C]) -> type[C]:
     construct = getattr(cls, name)
 
     @wraps(construct)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         try:
             return construct(*args, **kwargs)
         except TypeError as error:

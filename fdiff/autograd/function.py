@@ -82,19 +82,19 @@ class Function(FunctionCtx):
     generate_vmap_rule: ClassVar[bool] = False
 
     @staticmethod
-    def forward(*args: Any, **kwargs: Any) -> Any:
+    def forward(*args: Any, **kwargs: Any) -> object:
         """Compute the operation; to be defined by subclasses."""
         raise NotImplementedError(
             "You must implement the forward function for custom autograd.Function."
         )
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> object:
         """Save in `ctx` what the rules need, if ``forward`` takes no `ctx`."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any, **kwargs: Any) -> Any:  # with any names of theirs
+    def backward(ctx: Any, *grad_outputs: Any, **kwargs: Any) -> object:  # with any names of theirs
         """Return the gradients of the arguments; to be defined by subclasses."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function"
@@ -104,7 +104,7 @@ class Function(FunctionCtx):
     vjp = backward  # its other name: subclasses define one of both
 
     @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any, **kwargs: Any) -> Any:  # likewise
+    def jvp(ctx: Any, *grad_inputs: Any, **kwargs: Any) -> object:  # likewise
         """Return the tangents of the outputs; may be defined by subclasses."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with"
@@ -112,7 +112,7 @@ class Function(FunctionCtx):
         )
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, Any]:
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[object, object]:
         """Compute the operation for all elements of a batch; may be defined by subclasses.
 
         Parameters
@@ -185,7 +185,7 @@ class Function(FunctionCtx):
         raise failure(InputError, name, fact, way)
 
 
-def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+def once_differentiable(fn: Callable[..., object]) -> Callable[..., object]:
     """Decorator of ``backward``: its results cannot be differentiated again.
 
     It runs without recording; a derivative of its result raises an error.

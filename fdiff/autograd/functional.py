@@ -20,7 +20,7 @@ from .thread_state import ported
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
-Func = Callable[..., Any]
+Func = Callable[..., object]
 
 
 @public
@@ -231,7 +231,7 @@ def _call_operator(
     return result
 
 
-def _leaf(x: object) -> Any:
+def _leaf(x: object) -> RecordedArray:
     """An input that requires a gradient, so that a result tells whether it depends on it."""
     if isinstance(x, RecordedArray):
         return x if x.requires_grad else x.detach().requires_grad_()

@@ -55,7 +55,7 @@ class saved_tensors_hooks(StateContext):  # noqa: N801 - as in torch
     """
 
     def __init__(
-        self, pack_hook: Callable[[RecordedArray], Any], unpack_hook: Callable[[Any], Any]
+        self, pack_hook: Callable[[RecordedArray], object], unpack_hook: Callable[[Any], object]
     ) -> None:
         super().__init__()
         require_function(pack_hook, "pack_hook", "graph.saved_tensors_hooks")
@@ -188,13 +188,13 @@ class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_o
         self.smallest = smallest
         super().__init__(self._pack, self._unpack)
 
-    def _pack(self, array: RecordedArray) -> Any:
+    def _pack(self, array: RecordedArray) -> object:
         value = np.asarray(array.value)
         if value.nbytes < max(self.smallest, 1):  # a file without a byte cannot be mapped
             return np.array(value)
         return _File(value, self.directory)
 
-    def _unpack(self, packed: object) -> Any:
+    def _unpack(self, packed: object) -> object:
         return packed.read() if isinstance(packed, _File) else packed
 
 

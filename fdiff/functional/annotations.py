@@ -12,11 +12,9 @@ R = TypeVar("R")  # its result
 T = TypeVar("T")
 X = TypeVar("X")  # the point, and what has its structure: a gradient, a product
 
-Array = np.ndarray[
-    tuple[Any, ...], np.dtype[Any]
-]  # NDArray[Any], whose module takes long to import
-Point = Array | np.number[Any] | complex | Sequence[float] | Sequence[Sequence[float]]
-Entries = Array | np.number[Any] | complex  # an output whose derivative is one array
+Array = np.ndarray
+Point = Array | np.number | complex | Sequence[float] | Sequence[Sequence[float]]
+Entries = Array | np.number | complex  # an output whose derivative is one array
 AtPoint = Callable[Concatenate[Any, P], R]  # a function of a point and of further arguments
 Places = int | tuple[int, ...]  # the positions of the differentiated arguments
 

@@ -23,7 +23,7 @@ from .function_wrappers import Function, packed
 
 @public
 def curve_fit(
-    f: Callable[..., Any],
+    f: Callable[..., object],
     xdata: object,
     ydata: Any,
     p0: Any = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
@@ -95,7 +95,7 @@ def least_squares(
     with Stage("preparing", call):
         values, slopes = _compiled_residual(f, x, call, sparse, scipy_options)
     options, minimise = dict(scipy_options), cast("Function", scipy.optimize.least_squares)
-    jac: Callable[..., Any] = slopes
+    jac: Callable[..., object] = slopes
     if isinstance(slopes, SparseEvaluation):
         options = {"method": "trf", "tr_solver": "lsmr", **options}
         jac = slopes.matrix

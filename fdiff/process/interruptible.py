@@ -32,7 +32,7 @@ class _Call(Thread):
     def __init__(self, work: Callable[[], object], *, inside: bool = True) -> None:
         super().__init__(work)
         self._caller, self._inside = get_ident(), inside
-        self.result: Any = None
+        self.result: object = None
         self.error: BaseException | None = None
         self.is_given_up = False
 

@@ -11,8 +11,6 @@ from typing import Any, Self
 
 from numpy.typing import DTypeLike
 
-import fdiff.intact_numpy as np
-
 Operand = object  # whatever NumPy takes: numbers, arrays, lists of these, recorded arrays
 Axis = int | tuple[int, ...] | None
 Size = int | Sequence[int] | DTypeLike | None  # what a view is made of: a shape, or another dtype
@@ -49,7 +47,7 @@ class ArrayTypes:
     def __setitem__(self, key: object, value: object, /) -> None: ...
     def __iter__(self) -> Iterator[Self]: ...
     def __array_ufunc__(
-        self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
+        self, ufunc: object, method: str, *inputs: object, **kwargs: object
     ) -> object: ...
 
     T: Self

@@ -34,7 +34,7 @@ from .nodes import AccumulateGrad, Edge, GradientEdge, GraphNode, call_hook, ref
 from .recorded_anomalies import watching
 from .saved_values import free
 
-Arrays = Any  # one array or a sequence of them
+Arrays = object  # one array or a sequence of them
 
 
 @public

@@ -209,7 +209,7 @@ def register_multi_grad_hook(
     passes: dict[str, Any] = {"now": None, "grads": [], "expected": 0}
     edges = [_edge_for_hooks(x) for x in tensors]
 
-    def arrived(k: int) -> Callable[[Any], None]:
+    def arrived(k: int) -> Callable[[object], None]:
         def hook(grad: object) -> None:
             now = state.running  # the nodes of the pass
             if passes["now"] is not now:

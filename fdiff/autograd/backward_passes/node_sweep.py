@@ -98,7 +98,7 @@ class NodeSweep:
                         at = _FIRST if first else -target.number
                         heappush(ready, (at, id(target), target))
 
-    def _add(self, node: GraphNode, nr: int, bar: object, mask: Any) -> None:
+    def _add(self, node: GraphNode, nr: int, bar: object, mask: np.ndarray | None) -> None:
         """Add to the cotangent of an output; the mask of a sum is the union of the masks."""
         node_bars = self.bars.setdefault(node, {})
         if nr not in node_bars:

@@ -147,12 +147,12 @@ class GraphNode:
 
     @property
     @noting
-    def metadata(self) -> dict[Any, Any]:
+    def metadata(self) -> dict[object, object]:
         """A dictionary for users."""
         try:
             return self._metadata
         except not_foreign(AttributeError):
-            self._metadata: dict[Any, Any] = {}
+            self._metadata: dict[object, object] = {}
             return self._metadata
 
     def own_hooks(self) -> Hooks:

@@ -9,7 +9,6 @@ in the mode (`forward_anomalies.py`), or is determined from the values that node
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -18,6 +17,7 @@ from ...errors import AnomalyError, message
 from ...functional.call.anomaly_reports import entries_in_words, kind_of_values
 from ...process import anomaly_watch
 from ...user_lines import show_line
+from ..arrays.recorded_array import RecordedArray
 from ..calls.forward_anomalies import first_behind
 from .node_rules import NodeRules, Part
 from .nodes import GraphNode
@@ -31,7 +31,7 @@ def watching() -> bool:
     return anomaly_watch.watching()
 
 
-def check_output(array: Any, node: GraphNode) -> None:
+def check_output(array: RecordedArray, node: GraphNode) -> None:
     """Raise if the seed of a backward pass is not finite."""
     if watching() and (mask := not_finite(array.value)).any():
         kind = kind_of_values(array.value, mask)

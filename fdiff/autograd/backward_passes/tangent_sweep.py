@@ -63,7 +63,7 @@ class TangentSweep:
         edges = [x.edge_now() if isinstance(x, RecordedArray) else x for x in operands]
         return any(isinstance(e, tuple) and self.of(e) is not None for e in edges)
 
-    def without_graph(self, result: object) -> object:
+    def without_graph(self, result: object) -> Any:
         """The result of a call as duals that are cut from the graph."""
         for leaf in flatten(result)[0]:
             if isinstance(leaf, RecordedArray) and leaf.kind.requires_grad:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import compress
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
@@ -279,10 +279,7 @@ class Known(NamedTuple):
 _families: dict[object, Known] = {}
 
 
-Entry = TypeVar("Entry", Recipe, str)
-
-
-def _keep(key: object, entry: Entry) -> Entry:
+def _keep(key: object, entry: Any) -> Any:
     if len(_recipes) >= MOST:
         _recipes.clear()
         _families.clear()

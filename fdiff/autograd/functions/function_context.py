@@ -33,8 +33,8 @@ class FunctionCtx:
 
     def __init__(self) -> None:
         self._saved: tuple[object, ...] = ()
-        self._saved_forward: tuple[Any, ...] | None = None
-        self._restore: Callable[[], tuple[Any, ...]] | None = None
+        self._saved_forward: tuple[object, ...] | None = None
+        self._restore: Callable[[], tuple[object, ...]] | None = None
         self._dirty: tuple[object, ...] = ()
         self._flat: tuple[object, ...] = ()
         self._materialize = True
@@ -118,14 +118,14 @@ def for_arrays(rule: UserRule, places: Sequence[int], count: int) -> UserRule:
     if len(places) == count:
         return rule
 
-    def backward(ctx: FunctionCtx, *bars: object) -> Any:
-        cotangents: list[Any] = [None] * count
+    def backward(ctx: FunctionCtx, *bars: object) -> object:
+        cotangents: list[object] = [None] * count
         for k, bar in zip(places, bars, strict=True):
             cotangents[k] = bar
         assert rule.pullback is not None, "there is one"
         return rule.pullback(ctx, *cotangents)
 
-    def push(ctx: FunctionCtx, *dots: object) -> Any:
+    def push(ctx: FunctionCtx, *dots: object) -> object:
         assert rule.pushforward is not None, "there is one"
         tangents = rule.pushforward(ctx, *dots)
         return tuple([tangents[k] for k in places]) if isinstance(tangents, tuple) else tangents
@@ -135,7 +135,7 @@ def for_arrays(rule: UserRule, places: Sequence[int], count: int) -> UserRule:
 
 def positional(
     rule: UserRule, name: str, args: tuple[object, ...], kwargs: dict[str, object]
-) -> tuple[Any, ...]:
+) -> tuple[object, ...]:
     """All arguments of ``apply`` by position, with the defaults of `forward` for ``setup``.
 
     Raises

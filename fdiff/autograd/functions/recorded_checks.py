@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import cast
 
 import fdiff.intact_numpy as np
 
@@ -29,7 +29,7 @@ class _WithoutCotangent(Function):
     """An array through which no cotangent passes."""
 
     @staticmethod
-    def forward(ctx: object, *args: Any) -> object:  # noqa: ARG004 - as every forward rule
+    def forward(ctx: object, *args: np.ndarray) -> object:  # noqa: ARG004 - as every forward rule
         return args[0].copy()
 
     @staticmethod

@@ -39,7 +39,7 @@ R = TypeVar("R")
 
 @public
 def while_loop(
-    cond: Callable[[C], Any], body: Callable[[C], C], init: C, *, limit: int | None = None
+    cond: Callable[[C], object], body: Callable[[C], C], init: C, *, limit: int | None = None
 ) -> C:
     """Run ``value = body(value)`` as long as ``cond(value)`` holds, beginning with `init`.
 
@@ -131,7 +131,9 @@ def traced_while(
 
 
 @public
-def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
+def cond(
+    pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: object
+) -> R:
     """Call one of two functions: ``true_fun(*operands)`` where `pred` holds.
 
     Parameters
@@ -180,7 +182,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
         raise failure(ShapeError, call, f"pred has shape {np.shape(pred)}.", "Use numpy.where.")
     if (value := _untraced_value(pred)) is not None:
         return (true_fun if value else false_fun)(*operands)
-    truth: Any = traced(pred)
+    truth = traced(pred)
     index = truth.astype(bool).astype(np.int64)
     return cast("R", _traced_switch(call, index, (false_fun, true_fun), operands))
 

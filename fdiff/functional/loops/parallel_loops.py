@@ -88,7 +88,7 @@ def map(f: Callable[[Any], A], xs: object, *, batch_size: int | None = None) -> 
 
 @public
 def associative_scan(
-    f: Callable[[Any, Any], Any],
+    f: Callable[[Any, Any], object],
     xs: A,
     reverse: bool = False,  # noqa: FBT001, FBT002 - the signature of ``lax.associative_scan``
     axis: int = 0,

@@ -100,7 +100,7 @@ def scan(
     if not tracing() and not rows.length:
         return jit(lambda: scan(f, init, xs, length, reverse))()
     own, run = _body_and_loop(f, rows.length)
-    return cast("tuple[C, Any]", run(LoopBody(call, f), own, init, rows, reverse=reverse))
+    return cast("tuple[C, object]", run(LoopBody(call, f), own, init, rows, reverse=reverse))
 
 
 @public
@@ -178,7 +178,7 @@ def _traced_bounds(
 
 def _body_and_loop(
     function: Callable[..., object], trips: int
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
+) -> tuple[Callable[..., object], Callable[..., tuple[object, object]]]:
     """The function that runs in place of a body, and the function that runs the loop."""
     if not tracing():
         return function, plain_scan
@@ -188,7 +188,7 @@ def _body_and_loop(
 
 def _traced_scan(
     body: LoopBody,
-    f: Callable[[Any, Any], object],
+    f: Callable[..., object],
     init: object,
     rows: Rows,
     *,

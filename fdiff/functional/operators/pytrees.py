@@ -98,7 +98,7 @@ class Part(NamedTuple):
     """A leaf of a tree in its flat vector; a number has no shape."""
 
     shape: tuple[int, ...] | None
-    dtype: np.dtype[Any]
+    dtype: np.dtype
 
     @property
     def size(self) -> int:
@@ -202,7 +202,7 @@ def ravel(params: T) -> tuple[Any, Callable[[Any], T]]:
     return flat, _unravel(spec, parts)
 
 
-def _dtype(leaf: Any) -> np.dtype[Any]:
+def _dtype(leaf: Any) -> np.dtype:
     return leaf.dtype if hasattr(leaf, "dtype") else np.dtype(type(leaf))
 
 

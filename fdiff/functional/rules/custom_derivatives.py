@@ -96,7 +96,7 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
             return recorded(self, args, kwargs)
         return call_with_rule(self, args, kwargs)  # type: ignore[return-value] - what `fun` returns, traced
 
-    def __get__(self, owner: object, kind: type | None = None) -> Any:
+    def __get__(self, owner: object, kind: type | None = None) -> Self | MethodType:
         return self if owner is None else MethodType(self, owner)
 
     def __repr__(self) -> str:

@@ -124,7 +124,6 @@ def _with_far(near: Formula, far: Formula, name: str) -> Formula:
 def _near_or_far(x: Value, near: Value, far: Callable[[], Value]) -> Value:
     """`near`, or what `far` gives where `x` is out of range."""
     code = x.code
-    assert isinstance(code, NvvmBuilder)
     test = out_of_range(x).at
     before = code.block
     with code.if_then(test, likely=False):

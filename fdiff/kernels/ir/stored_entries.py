@@ -134,9 +134,7 @@ class StoredEntries:
             count, base = count + 1, nodes[base].args[0]
         return count
 
-    def misses(
-        self, store: int, sizes: Sequence[int], *, starts: Sequence[int], steps: Sequence[int]
-    ) -> bool:
+    def misses(self, store: int, sizes: Sequence[int], *, starts: Any, steps: Any) -> bool:
         """Whether a store into a slice writes none of these entries."""
         node = self.tape.nodes[store]
         params = dict(node.params)

@@ -26,16 +26,14 @@ class Words:
 
     __slots__ = ("address", "kind", "memory", "size")
 
-    def __init__(
-        self, memory: KnownMemory, address: int, kind: type[ctypes._SimpleCData[int]]
-    ) -> None:
+    def __init__(self, memory: KnownMemory, address: int, kind: type[Any]) -> None:
         self.memory, self.address, self.kind = memory, int(address), kind
         self.size = ctypes.sizeof(kind)
 
     def __int__(self) -> int:
         return self.address
 
-    def _at(self, index: int, *, own: bool = False) -> ctypes._SimpleCData[int]:
+    def _at(self, index: int, *, own: bool = False) -> Any:
         place = self.address + self.size * index
         self.memory.check(place, self.size, own=own)
         return self.kind.from_address(place)

@@ -18,7 +18,6 @@ from numba.core import event
 from numba.core.caching import NullCache
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaWarning, TypingError
-from numba.core.typing.context import Context
 from numba.core.typing.templates import Signature
 from numba.extending import NativeValue, models, register_model, unbox
 from numba.np.numpy_support import as_dtype
@@ -90,16 +89,14 @@ class FunctionType(types.Callable, types.Opaque):
         assert callee is not None, "code that is compiled has what it calls"
         return callee
 
-    def get_call_type(
-        self, context: Context, args: Sequence[object], kws: Mapping[str, object]
-    ) -> Signature:
+    def get_call_type(self, context: Any, args: Sequence[Any], kws: Mapping[str, object]) -> Any:
         """The signature of a call; what it calls is compiled when this returns."""
         kinds = tuple(map(types.unliteral, args))
         named = {name: types.unliteral(kind) for name, kind in kws.items()}
         out = named.pop("out", None) if self.callee.writes_out else None
         dispatcher = self._dispatcher(kinds, named, out)
         every = named if out is None else {**named, "out": out}
-        signature: Any = dispatcher._numba_type_.get_call_type(context, kinds, every)
+        signature = dispatcher._numba_type_.get_call_type(context, kinds, every)
         self.callee.chosen[_key(signature)] = dispatcher
         return signature
 
@@ -112,9 +109,7 @@ class FunctionType(types.Callable, types.Opaque):
         """By what Numba finds the machine code of a call."""
         return self.callee.chosen[_key(sig)].get_overload(sig.args)
 
-    def _dispatcher(
-        self, kinds: tuple[object, ...], named: dict[str, object], out: object
-    ) -> Dispatcher:
+    def _dispatcher(self, kinds: tuple[object, ...], named: dict[str, object], out: object) -> Any:
         """The function that Numba compiles for such a call."""
         names = tuple(named)
 
