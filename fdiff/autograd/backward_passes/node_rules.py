@@ -200,7 +200,7 @@ def _check_replacement(new: Any, bar: Any) -> None:
         raise RuntimeError(f"hook has changed the type of value (was {bar.dtype} got {new.dtype})")
 
 
-def hooked_leaf(node: GraphNode, bar: object) -> object:
+def hooked_leaf(node: GraphNode, bar: object) -> Any:
     """A gradient that arrives at a leaf, after the hooks of that."""
     if node.hooks is None or node.__class__ is not AccumulateGrad:
         return bar
