@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import operator
 from types import FrameType
+from typing import Any
 
 import fdiff.intact_numpy as np
 

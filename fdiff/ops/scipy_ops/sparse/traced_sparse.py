@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import NoReturn, cast
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
@@ -20,9 +20,6 @@ from . import sparse_structures as structures
 from .sparse_entries import KEPT, OTHERWISE, WITHOUT_ZEROS, SparseEntries, picked, refuse
 from .sparse_ops import Shape, product
 from .sparse_solves import AS_SPLU, solve
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
 
 _ENTRYWISE = (
     "abs", "conj", "conjugate", "sqrt", "sin", "tan", "arcsin", "arctan", "sinh", "tanh", "arcsinh", "arctanh", "expm1", "log1p",
