@@ -46,7 +46,8 @@ class MoreSteps(UntracedBranch):
 
 
 def _solve_ivp(
-    fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object = None, *, method: str, length: int, copies: int = 1, **options: object
+    fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object = None, *,
+    method: str, length: int, copies: int = 1, **options: object,
 ) -> dict[str, object]:
     steps = [t0]
     options.pop("vectorized", None)  # which the user's function may be, and what was traced for one state is not

@@ -153,7 +153,7 @@ class TracedSparse(SparseEntries):
     def __eq__(self, other: object) -> NoReturn:
         refuse("a comparison of matrices")
 
-    def _combined(self, other: TracedSparse, operate: Callable[[structures.Structure, structures.Structure], structures.Structure], combine: Callable[..., TracedArray]) -> TracedSparse:
+    def _combined(self, other: TracedSparse, operate: Callable[..., structures.Structure], combine: Callable[..., TracedArray]) -> TracedSparse:
         """An operation entry by entry; SciPy says where there are entries, and leaves out those that are zero."""
         if other.shape != self.shape:
             raise ValueError(f"inconsistent shapes: {self.shape} and {other.shape}")
