@@ -17,7 +17,7 @@ from . import adapter
 from .device import CudaDevice, Pointer, Prepared
 
 
-class Array(Protocol):
+class CuArray(Protocol):
     """An array of CuPy."""
 
     dtype: np.dtype
@@ -28,7 +28,7 @@ class Array(Protocol):
     def __setitem__(self, key: object, value: object, /) -> None: ...
 
 
-Routine = Callable[[ModuleType, list[Array], list[int]], None]  # CuPy, its arrays, and sizes
+Routine = Callable[[ModuleType, list[CuArray], list[int]], None]  # CuPy, its arrays, and sizes
 Pointers = Callable[[str], Pointer]  # the memory of a name, as an argument
 _INSTALL = "Install CuPy, whose libraries do it: pip install cupy-cuda12x (or cupy-cuda13x)."
 
@@ -81,13 +81,13 @@ def _routine_call(
     return run
 
 
-def _array(cupy: ModuleType, address: int, number: int, dtype: np.dtype) -> Array:
+def _array(cupy: ModuleType, address: int, number: int, dtype: np.dtype) -> CuArray:
     """CuPy's array over memory that others keep alive."""
     memory = cupy.cuda.UnownedMemory(address, number * dtype.itemsize, None)
     return cupy.ndarray((number,), dtype, cupy.cuda.MemoryPointer(memory, 0))
 
 
-def _matmul(cupy: ModuleType, flat: list[Array], sizes: list[int]) -> None:
+def _matmul(cupy: ModuleType, flat: list[CuArray], sizes: list[int]) -> None:
     """A stack of products; either operand may be transposed, rows have strides."""
     stack, m, k, n, *steps, flip_a, flip_b = sizes
     step_a, lead_a, step_b, lead_b, step_c, lead_c = steps
@@ -98,15 +98,15 @@ def _matmul(cupy: ModuleType, flat: list[Array], sizes: list[int]) -> None:
 
 
 def _matrices(
-    cupy: ModuleType, flat: Array, shape: tuple[int, ...], step: int, lead: int, *, flipped: bool
-) -> Array:
+    cupy: ModuleType, flat: CuArray, shape: tuple[int, ...], step: int, lead: int, *, flipped: bool
+) -> CuArray:
     """A stack of matrices in flat memory; of a flipped one, `lead` is the stride of columns."""
     size = flat.dtype.itemsize
     strides = (step * size, size, lead * size) if flipped else (step * size, lead * size, size)
     return cupy.lib.stride_tricks.as_strided(flat, shape, strides)
 
 
-def _solve(cupy: ModuleType, flat: list[Array], sizes: list[int]) -> None:
+def _solve(cupy: ModuleType, flat: list[CuArray], sizes: list[int]) -> None:
     a, b, x, *_ = flat
     stack, n, columns = sizes
     right = (stack, n, columns)
@@ -114,31 +114,31 @@ def _solve(cupy: ModuleType, flat: list[Array], sizes: list[int]) -> None:
         _first(x, right)[...] = cupy.linalg.solve(_first(a, (stack, n, n)), _first(b, right))
 
 
-def _inv(cupy: ModuleType, flat: list[Array], sizes: list[int]) -> None:
+def _inv(cupy: ModuleType, flat: list[CuArray], sizes: list[int]) -> None:
     stack, n = sizes
     with _reporting_singular():
         _first(flat[1], (stack, n, n))[...] = cupy.linalg.inv(_first(flat[0], (stack, n, n)))
 
 
-def _cholesky(cupy: ModuleType, flat: list[Array], sizes: list[int]) -> None:
+def _cholesky(cupy: ModuleType, flat: list[CuArray], sizes: list[int]) -> None:
     stack, n = sizes
     with _reporting_singular():
         _first(flat[1], (stack, n, n))[...] = cupy.linalg.cholesky(_first(flat[0], (stack, n, n)))
 
 
-def _det(cupy: ModuleType, flat: list[Array], sizes: list[int]) -> None:
+def _det(cupy: ModuleType, flat: list[CuArray], sizes: list[int]) -> None:
     stack, n = sizes
     _first(flat[1], (stack,))[...] = cupy.linalg.det(_first(flat[0], (stack, n, n)))
 
 
-def _slogdet(cupy: ModuleType, flat: list[Array], sizes: list[int]) -> None:
+def _slogdet(cupy: ModuleType, flat: list[CuArray], sizes: list[int]) -> None:
     stack, n = sizes
     results = cupy.linalg.slogdet(_first(flat[0], (stack, n, n)))
     for out, values in zip(flat[1:3], results, strict=True):
         _first(out, (stack,))[...] = values
 
 
-def _first(flat: Array, shape: tuple[int, ...]) -> Array:
+def _first(flat: CuArray, shape: tuple[int, ...]) -> CuArray:
     """The first entries of flat memory in this shape."""
     return flat[: prod(shape)].reshape(shape)
 

@@ -35,7 +35,7 @@ class SparseEntries:
     __slots__ = ("format", "storage", "stored", "values")
     ndim = 2
     values: TracedArray
-    stored: structures.Structure
+    stored: structures.SparseStructure
     format: str
     storage: int
 
@@ -47,13 +47,13 @@ class SparseEntries:
         stored = structures.of_places(rows, cols, shape, matrix=matrix)
         self._fill(values, stored.asformat(structures.base(format)), format, KEPT if format in structures.BASES else OTHERWISE)
 
-    def _fill(self, values: TracedArray, moved: structures.Structure, format: str, storage: int) -> None:
+    def _fill(self, values: TracedArray, moved: structures.SparseStructure, format: str, storage: int) -> None:
         """Take the entries whose numbers a matrix holds, in its order."""
         self.values = picked(values, moved.data)
         self.stored, self.format, self.storage = structures.numbered(moved), format, storage
 
     @classmethod
-    def of_stored(cls, values: TracedArray, moved: structures.Structure, storage: int = KEPT) -> Self:
+    def of_stored(cls, values: TracedArray, moved: structures.SparseStructure, storage: int = KEPT) -> Self:
         """Of a matrix of SciPy's that holds the numbers of the entries."""
         new = cls.__new__(cls)
         if moved.format not in structures.BASES:
@@ -133,7 +133,7 @@ class SparseEntries:
         matrix.storage = OTHERWISE
         return matrix
 
-    def _moved(self, moved: structures.Structure) -> Self:
+    def _moved(self, moved: structures.SparseStructure) -> Self:
         """The matrix in which SciPy has put the numbers of the entries elsewhere; what shares memory there does here."""
         new = self.of_stored(self.values, moved, self.storage)
         if new.values is self.values and not np.may_share_memory(moved.data, self.stored.data):

@@ -10,7 +10,7 @@ from fdiff.intact_scipy import sparse as sp
 BASES = ("csr", "csc", "coo")  # formats whose entries are one array
 
 
-class Structure(Protocol):
+class SparseStructure(Protocol):
     """A matrix of `scipy.sparse`, whose stubs know no class for all formats."""
 
     data: np.ndarray
@@ -23,28 +23,28 @@ def base(format: str) -> str:
     return format if format in BASES else "csr"
 
 
-def numbered(matrix: Structure) -> Structure:
+def numbered(matrix: SparseStructure) -> SparseStructure:
     """A matrix of this structure whose entries are numbered from 1 in their order."""
     return _with_data(matrix, np.arange(1, matrix.data.size + 1))
 
 
-def ones(matrix: Structure) -> Structure:
+def ones(matrix: SparseStructure) -> SparseStructure:
     return _with_data(matrix, np.ones(matrix.data.size, int))
 
 
-def _with_data(matrix: Structure, data: np.ndarray) -> Structure:
+def _with_data(matrix: SparseStructure, data: np.ndarray) -> SparseStructure:
     new = matrix.copy()
     new.data = data
     data.flags.writeable = False  # so that SciPy sorts nothing in place: entries are found by their order
     return new
 
 
-def of_places(rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int], *, matrix: bool) -> Structure:
+def of_places(rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int], *, matrix: bool) -> SparseStructure:
     kind = sp.coo_matrix if matrix else sp.coo_array
     return kind((np.arange(1, len(rows) + 1), (rows, cols)), shape=shape)
 
 
-def of_kind(matrix: Structure, *, matrix_kind: bool) -> Structure:
+def of_kind(matrix: SparseStructure, *, matrix_kind: bool) -> SparseStructure:
     """A matrix of SciPy's older or newer kind, which shares the arrays of this one."""
     return getattr(sp, f"{matrix.format}_{'matrix' if matrix_kind else 'array'}")(matrix)
 
@@ -62,18 +62,18 @@ def distinct(rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> tupl
     return *np.divmod(unique, shape[1]), slots.astype(np.int64)
 
 
-def by_lines(matrix: Structure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def by_lines(matrix: SparseStructure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Line and place in the line of each entry of a CSR or CSC matrix, and where each line starts."""
     starts = matrix.indptr.astype(np.int64)
     return np.repeat(np.arange(len(starts) - 1), np.diff(starts)), matrix.indices.astype(np.int64), starts
 
 
-def _keys(matrix: Structure) -> np.ndarray:
+def _keys(matrix: SparseStructure) -> np.ndarray:
     coo = matrix.tocoo(copy=False)
     return coo.row.astype(np.int64) * matrix.shape[1] + coo.col
 
 
-def _slots(keys: np.ndarray, matrix: Structure) -> np.ndarray:
+def _slots(keys: np.ndarray, matrix: SparseStructure) -> np.ndarray:
     """For each key the entry of a matrix that stands there, counted from 1; 0 where none does."""
     own = _keys(matrix)
     order = np.argsort(own, kind="stable")
@@ -83,12 +83,12 @@ def _slots(keys: np.ndarray, matrix: Structure) -> np.ndarray:
     return np.where(there, slots + 1, 0)
 
 
-def numbers_at(matrix: Structure, places: Structure) -> np.ndarray:
+def numbers_at(matrix: SparseStructure, places: SparseStructure) -> np.ndarray:
     """The numbers of the entries that a matrix has at the places of another; 0 where it has none."""
     return _slots(_keys(places), matrix)
 
 
-def meetings(a: Structure, b: Structure, product: Structure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def meetings(a: SparseStructure, b: SparseStructure, product: SparseStructure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Which entries of `a` and `b` are multiplied in their product (from 1), and which entry of it each adds to (from 0)."""
     left, right = (m.tocsr() for m in (a, b))
     rows, inner, _ = by_lines(left)

@@ -20,6 +20,7 @@ from . import sparse_structures as structures
 from .sparse_entries import KEPT, OTHERWISE, WITHOUT_ZEROS, SparseEntries, picked, refuse
 from .sparse_ops import Shape, product
 from .sparse_solves import AS_SPLU, solve
+from .sparse_structures import SparseStructure
 
 _ENTRYWISE = (
     "abs", "conj", "conjugate", "sqrt", "sin", "tan", "arcsin", "arctan", "sinh", "tanh", "arcsinh", "arctanh", "expm1", "log1p",
@@ -153,7 +154,7 @@ class TracedSparse(SparseEntries):
     def __eq__(self, other: object) -> NoReturn:
         refuse("a comparison of matrices")
 
-    def _combined(self, other: TracedSparse, operate: Callable[..., structures.Structure], combine: Callable[..., TracedArray]) -> TracedSparse:
+    def _combined(self, other: TracedSparse, operate: Callable[..., SparseStructure], combine: Callable[..., TracedArray]) -> TracedSparse:
         """An operation entry by entry; SciPy says where there are entries, and leaves out those that are zero."""
         if other.shape != self.shape:
             raise ValueError(f"inconsistent shapes: {self.shape} and {other.shape}")
@@ -217,7 +218,7 @@ def is_sparse(value: object) -> bool:
     return isinstance(value, TracedSparse) or sp.issparse(value)
 
 
-def lifted(matrix: structures.Structure | TracedSparse) -> TracedSparse:
+def lifted(matrix: SparseStructure | TracedSparse) -> TracedSparse:
     """A sparse matrix of SciPy as constants of the current trace."""
     if isinstance(matrix, TracedSparse):
         return matrix
@@ -236,7 +237,7 @@ def as_scipy(value: TracedSparse, name: str) -> object:
     return _filled(value.stored, concrete(value.values, name), value)
 
 
-def _filled(stored: structures.Structure, entries: object, form: TracedSparse) -> object:
+def _filled(stored: SparseStructure, entries: object, form: TracedSparse) -> object:
     matrix = stored.copy()
     matrix.data = np.array(entries)
     if form.storage != KEPT:
