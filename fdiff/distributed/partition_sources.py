@@ -96,7 +96,7 @@ def _spelled(sizes: Sequence[float]) -> str:
     return f"{len(sizes)} chunks of {few}"
 
 
-def dask_arrays(parts: Iterable[Sequence[tuple[Any, tuple[int, ...], Any]]]) -> object:
+def dask_arrays(parts: Iterable[Sequence[tuple[object, tuple[int, ...], object]]]) -> object:
     """Partitions as chunks of rows: of each array what makes it, its shape and its dtype."""
     da = dask_module("dask.array")
     columns = zip(*[[da.from_delayed(*array) for array in part] for part in parts], strict=True)

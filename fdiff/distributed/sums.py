@@ -61,11 +61,11 @@ class OverPartitions(OwnsPrograms):
             trim(error, "" if own and not isinstance(error, FdiffError) else self.__fdiff__, self.f)
             raise
 
-    def traced(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    def traced(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """A call in a trace."""
         raise NotImplementedError
 
-    def total(self, args: Sequence[object], kwargs: dict[str, object]) -> Any:
+    def total(self, args: Sequence[object], kwargs: dict[str, object]) -> object:
         """A call with parameters that are checked."""
         raise NotImplementedError
 
@@ -95,7 +95,7 @@ class OverPartitions(OwnsPrograms):
         name = f"map {self.task_name}" * (not adds) or self.task_name
         return ClusterCall(name, self.f, arguments, self.many, adds=adds)
 
-    def here(self, arguments: Any, count: int) -> Iterator[Any]:
+    def here(self, arguments: Any, count: int) -> Iterator[object]:
         """Results for the first partitions, in this process: one is in memory at a time."""
         sources = zip(*[rows.sources[:count] for rows in self.many], strict=True)
         parts = (tuple([a for s in each for a in as_part(loaded(s))]) for each in sources)
@@ -116,7 +116,7 @@ class SumOver(OverPartitions):
     def __name__(self) -> str:
         return f"sum of {name_of(self.f)}"
 
-    def traced(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    def traced(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         return enter(self, args, kwargs)
 
     def total(
@@ -134,7 +134,7 @@ class SumOver(OverPartitions):
             here.add(number, result)
         return here.total()
 
-    def of(self, f: Callable[..., Any]) -> SumOver:
+    def of(self, f: Callable[..., object]) -> SumOver:
         """The sum of another function over the same partitions."""
         return SumOver(f, self.many)
 
@@ -170,7 +170,7 @@ class MapOver(OverPartitions):
     __fdiff__ = "map_over"
     verb = "mapped"
 
-    def traced(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    def traced(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         fact, way = "partitions have no derivatives.", "`map_over(fdiff.jacobian(f), rows)`."
         call = called(self.__fdiff__, self.f)
         raise failure(UnsupportedError, call, fact, f"Differentiate within each: {way}")

@@ -109,7 +109,7 @@ def _entered(term: Term, args: Sequence[object]) -> tuple[TracedArray, ...]:
     return apply_many(SUM, *map(traced, args), term=term)
 
 
-def enter(total: Total, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+def enter(total: Total, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """A call of a sum in the trace under way: a node, of whose results the user's are made."""
     leaves, spec = flatten((args, kwargs))
     leaves = [*map(resolve, leaves)]

@@ -25,7 +25,7 @@ LARGE = 200  # unknowns from which on the Jacobian is asked for as sparse
 
 @public
 def root(
-    residual: Callable[..., Any],
+    residual: Callable[..., object],
     x0: object,
     *args: object,
     tol: float = 1e-12,

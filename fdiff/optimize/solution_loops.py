@@ -227,5 +227,5 @@ class _Plain:
         with np.errstate(divide="ignore", invalid="ignore"):  # no convergence is an error later
             return x - value / matrix
 
-    def result(self, x: object) -> Any:
+    def result(self, x: object) -> object:
         return x

@@ -37,7 +37,7 @@ _ELEMENTWISE = (
 def _scaled(operate: Method) -> Method:
     """An operation whose second operand may be multiplied by `alpha`."""
 
-    def method(x: Any, other: Any, *, alpha: Any = 1) -> object:
+    def method(x: object, other: Any, *, alpha: float = 1) -> object:
         return operate(x, other if alpha == 1 else np.multiply(alpha, other))
 
     return method
@@ -78,7 +78,7 @@ def _filled(x: Any, value: object) -> object:
     return None
 
 
-def _relu(x: Any) -> object:
+def _relu(x: RecordedArray) -> object:
     return np.where(x <= 0, 0.0 * x, x)  # with slope 0 at 0, as in torch; NaN stays
 
 

@@ -210,7 +210,7 @@ def _operator(
     return Operator(jacobian, settings, plan, check)
 
 
-_known: dict[tuple[Any, ...], Operator] = {}  # by settings that are valid
+_known: dict[tuple[object, ...], Operator] = {}  # by settings that are valid
 
 
 def dense(
