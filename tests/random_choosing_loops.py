@@ -497,6 +497,43 @@ class ListsWriter(FormsWriter):
         return super().statement(indent, depth)
 
 
+class ElementsWriter(ListsWriter):
+    """Writes one program that appends tuples, lists and dicts to lists."""
+
+    more = (
+        *ListsWriter.more, (70, "", " + sum([q_ * r_ + i_ for i_, q_, r_ in ps]) + ps[-1][1]"),
+        (70, "", " + sum([np.sum(q_) * r_ for q_, r_ in us]) + us[1][0][1]"),
+        (70, "", " + sum([q_[0] - q_[1] * 0.5 for q_ in qs]) + qs[-1][0]"),
+        (50, "", " + sum([q_['a'] * q_['n'] for q_ in ds])"),
+    )  # fmt: skip
+
+    def program(self):
+        first = "    ps = [(0, x[0], 0.5)]; us = [(x * 1.0, x[1])]; qs = [[x[1], x[2]]]; ds = []\n"
+        head = "def f(x):\n"
+        return super().program().replace(head, head + first)
+
+    def scalar(self, depth=1):
+        if not self.chance(15):
+            return super().scalar(depth)
+        return self.pick("ps[-1][1]", "us[-1][1]", "us[-1][0][1]", "qs[-1][0]", "qs[-1][1] * 0.5")
+
+    def tail(self, indent):
+        pad, lines = "    " * indent, super().tail(indent)
+        number = self.pick("0.5", "k * 0.5", "1.5 * k + 0.5", self.scalar())
+        array = self.pick("v * 1.0", "v", "w * 0.5", "w", "v.copy()")
+        pair = self.pick(*["[{}, {}]"] * 4, "ls", "[{0}, {1}] if a > b else [{1}, {0}]")
+        appends = (
+            f"ps.append((k, {self.scalar()}, {number}))", f"us.append(({array}, {self.scalar()}))",
+            f"qs.append({pair.format(self.scalar(), self.scalar())})",
+            f"ds.append({{'a': {self.scalar()}, 'n': {number}}})",
+        )  # fmt: skip
+        lines += [pad + text for text in appends if self.chance(50)]
+        if self.chance(10):
+            more = "qs[-1][0] = a", "m2 = qs[-1]", "qs[-1], ls = ls, qs[-1]", "v += us[-1][0]"
+            lines.append(pad + self.pick(*more, "v = us[-1][0]", "w = us[-1][0]"))
+        return lines
+
+
 class FunctionsWriter(FormsWriter):
     """Writes one program with functions in the function, and ints of all kinds."""
 
@@ -784,7 +821,7 @@ WRITERS = {
     "": Writer, "counts": CountingWriter, "forms": FormsWriter, "statements": StatementsWriter,
     "lists": ListsWriter, "returns": ReturnsWriter, "functions": FunctionsWriter,
     "methods": MethodsWriter, "single": SingleWriter, "results": ResultsWriter,
-    "names": NamesWriter, "else": ElseWriter,
+    "names": NamesWriter, "else": ElseWriter, "elements": ElementsWriter,
 }  # fmt: skip
 
 

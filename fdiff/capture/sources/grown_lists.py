@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...syntax_trees import children
+from ...syntax_trees import children, walk
 
 
 def appended(node: ast.AST) -> tuple[str, ast.expr] | None:
@@ -40,6 +40,16 @@ def grown_lists(statements: Sequence[ast.AST]) -> dict[str, int | None]:
                 others.add(node.id)
             waiting += children(node)
     return {name: None if name in others else reads.get(name, 0) for name in sorted(lists)}
+
+
+def displayed(statements: Sequence[ast.AST]) -> frozenset[str]:
+    """The lists to which displays of lists and dicts (``[t, x]``) are appended, and nothing else.
+
+    Such an element has no other name.
+    """
+    appends = [each for s in statements for node in walk(s) if (each := appended(node))]
+    others = {name for name, value in appends if not isinstance(value, (ast.List, ast.Dict))}
+    return frozenset(name for name, _ in appends) - others
 
 
 def _last(node: ast.AST) -> tuple[str, int] | None:

@@ -39,7 +39,8 @@ DRIVER, UNBOUND_NAME = OWN + "driver", OWN + "unbound"  # constants in whose pla
 class LoopNames(NamedTuple):
     """The variables of a loop: `carried` are handed over, arrays in the `stored` stored into.
 
-    The lists in `grown` are appended to, and so many of their last elements are read.
+    The lists in `grown` are appended to, and so many of their last elements are read; all that the
+    `displayed` ones get is made where they are appended to.
     Code uses attributes of `objects`.
     Arrays in the `unshared` have no other name.
     The variable `counter` holds the number of the last trip; it is empty where none is carried.
@@ -52,6 +53,7 @@ class LoopNames(NamedTuple):
     carried: tuple[str, ...]
     stored: frozenset[str]
     grown: tuple[tuple[str, int], ...] = ()
+    displayed: frozenset[str] = frozenset()
     objects: ObjectAttributes = ObjectAttributes()
     counter: str = ""
     waits: bool = False

@@ -17,7 +17,7 @@ from ...syntax_trees import copied, walk
 from ..value_kinds import MISSING
 from .definitions import compiled, definition, note_rewritten
 from .else_of_loops import without_else
-from .grown_lists import grown_lists
+from .grown_lists import displayed, grown_lists
 from .loop_frames import (
     DRIVER,
     LEFT,
@@ -341,8 +341,9 @@ class _Rewriting:
         simple = not any(loops)
         lists = tuple([(name, lag or 0) for name, lag in grown.items()])
         return LoopNames(
-            tuple(carried), arrays, lists, objects, counter, waits=waits, simple=simple
-        )
+            tuple(carried), arrays, lists, displayed(body), objects, counter, waits=waits,
+            simple=simple,
+        )  # fmt: skip
 
 
 def _raises(statements: Sequence[ast.stmt]) -> bool:

@@ -3,7 +3,8 @@
 A run of the body gets containers of its own. What it gives has to have the same keys. Of each list
 and dict one more variable tells whether it is new or, with other elements perhaps, what it was.
 Of a list that grows, the last elements are variables, as many as are read, and what a trip appends
-are further results. Attributes of objects that may be stored are variables, too.
+are further results, one for each entry of tuples. Attributes of objects that may be stored are
+variables, too.
 Our own method: docs/decisions/loops-that-choose-branches.md. Scalar replacement of aggregates:
 S. Muchnick, Advanced Compiler Design and Implementation, 1997, section 12.2.
 """
@@ -12,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from types import CellType
 from typing import cast
 
+from ...capture.sources.loop_frames import LoopNames
 from ...capture.sources.loop_functions import UNBOUND
 from ...named_tuples import NamedTuple
 from .answers import Body, Cells, value_of
@@ -59,7 +61,7 @@ class Renewal(Variable):
 class TakenApart:
     """A body whose variables are the elements of containers; `starts` are their first values.
 
-    `owns` are the lists and dicts that variables hold at first, `grown` lists that grow with how
+    `owns` are the lists and dicts that variables hold at first, `grown` lists that grow, `lags` how
     many of their last elements are read. `reached` are objects, whose attributes are the last
     variables.
     """
@@ -69,16 +71,17 @@ class TakenApart:
         starts: Mapping[str, object],
         body: Body,
         rows: Sequence[object],
-        grown: Mapping[str, int],
+        names: LoopNames,
         reached: ReachedObjects,
     ) -> None:
-        self.body, self.names, self.lags, self.reached = body, [*starts], grown, reached
+        self.body, self.names, self.reached = body, [*starts], reached
+        self.lags, self._displayed = dict(names.grown), names.displayed
         self.own: list[Variable] = []
         self.leaves: list[tuple[str, object]] = []
         self.owns: list[Container] = []
         self.places: list[str] = []
-        self.grown = {name: self._list(name, starts[name]) for name in grown}
-        ends = {name: whole[len(whole) - grown[name] :] for name, whole in self.grown.items()}
+        self.grown = {name: self._list(name, starts[name]) for name in self.lags}
+        ends = {name: whole[len(whole) - self.lags[name] :] for name, whole in self.grown.items()}
         self.forms = [self._form(name, ends.get(name, x), ()) for name, x in starts.items()]
         named = [reached.place(*each) for each in reached.variables]
         pairs = zip(named, reached.starts(), strict=True)
@@ -86,7 +89,7 @@ class TakenApart:
         self.names += named
         if len(self.owns) + len(self.leaves) > MOST + len(self.names):
             raise RefusedLoopError("its lists have many elements")
-        self.counts = dict[str, int]()  # of what a trip appends, by list
+        self.added = dict[str, tuple[Form, ...]]()  # what a trip appends, by list
         self.changed, self.renewed = set[int](), set[int]()
         self._seen = containers_in([*cells_of(self), *rows])
 
@@ -134,7 +137,10 @@ class TakenApart:
         own: list[tuple[Container, Container]] = []
         elements = iter(values)
         first = [_packed(form, elements, own) for form in self.forms]
-        seen, news = dict[int, object](), iter(enumerate([*elements]))
+        news = iter(enumerate([*elements]))
+        pairs = zip(self.names, first, strict=True)
+        windows = [cast("list[object]", x) for name, x in pairs if name in self.lags]
+        held = [x for window in windows for x in window]
         results, flags = list[object](), list[object]()
         count = len(first) - len(self.reached.variables)
         with HeldAttributes(self.reached) as attributes:
@@ -142,10 +148,13 @@ class TakenApart:
             cells = self.body(trip, *first[:count])
             outs = [value_of(cell) for cell in cells[1:]]
             outs += attributes.ends()
+        held += [x for window in windows for x in window]
+        seen = dict[int, object].fromkeys(containers_in(held))  # which lists hold that grow
         more = [self._appended(*each) for each in zip(self.names, first, outs, strict=True)]
         containers = iter([container for container, _ in own])
         for name, form, value in zip(self.names, self.forms, outs, strict=True):
-            self._unpack((name, form, value), containers, (results, flags, news), seen)
+            others = {} if name in self.lags else seen
+            self._unpack((name, form, value), containers, (results, flags, news), others)
         for k, (container, before) in enumerate(own):
             if not same_elements(container, before):
                 self.changed.add(k)
@@ -158,10 +167,31 @@ class TakenApart:
             return []
         window = cast("list[object]", own)
         more = window[self.lags[name] :]
-        if value is not own or self.counts.setdefault(name, len(more)) != len(more):
+        forms = (*[self._appended_form(name, x, new=name in self._displayed) for x in more],)
+        others = self.added.setdefault(name, forms)
+        if value is not own or len(forms) != len(others):
             raise RefusedLoopError(f"{name} is appended to on some ways alone")
+        if forms != others:
+            raise RefusedLoopError(f"{name} gets elements of several types")
         del window[: len(more)]
-        return more
+        leaves = [*chain.from_iterable(map(_leaves, more))]
+        if (more and not leaves) or len(leaves) > MOST:
+            raise RefusedLoopError(f"{name} gets elements with many entries, or with none")
+        return leaves
+
+    def _appended_form(self, name: str, value: object, *, new: bool) -> Form:
+        """The form of what is appended: lists and dicts have to be `new`, with no other name."""
+        kind = type(value)
+        if kind not in CONTAINERS:
+            return _LEAF
+        whole = cast("Container", value)
+        if not (new or kind is tuple):
+            raise RefusedLoopError(f"{name} gets a list that may have another name")
+        keys = _keys(whole)
+        if not _KEYS.issuperset(map(type, keys)):
+            raise RefusedLoopError(f"{name} gets keys that are no numbers and no text")
+        parts = [self._appended_form(name, whole[k], new=False) for k in keys]
+        return Form(kind, keys, (*parts,))
 
     def _unpack(
         self,
@@ -216,6 +246,7 @@ class TakenApart:
 
         Lists and dicts that are not new are changed.
         """
+        rows = [*map(iter, trips)]
         count = len(self.leaves)
         pairs = zip(values, self.own, self.leaves, strict=False)
         leaves = iter([value if v.type is not None or start is UNBOUND else start
@@ -223,10 +254,9 @@ class TakenApart:
         news = values[count:]
         owns = iter(zip(self.owns, news, strict=True))
         outs = [_rebuilt(form, leaves, owns) for form in self.forms]
-        for appended in trips:
-            elements = iter(appended)
+        for entries in rows:
             for name, whole in self.grown.items():
-                whole.extend(islice(elements, self.counts[name]))
+                whole += [_packed(form, entries, []) for form in self.added[name]]
         lists, last = self.grown, len(outs) - len(self.reached.variables)
         self.reached.put(outs[last:])
         return [lists.get(name, out) for name, out in zip(self.names, outs[:last], strict=False)]
@@ -238,6 +268,14 @@ def _same(value: object) -> object:
 
 def _keys(value: Container) -> tuple[int | str, ...]:
     return tuple(value) if isinstance(value, dict) else tuple(range(len(value)))
+
+
+def _leaves(value: object) -> list[object]:
+    """The entries of nested containers, or a value that is none."""
+    if type(value) not in CONTAINERS:
+        return [value]
+    whole = cast("Container", value)
+    return [leaf for key in _keys(whole) for leaf in _leaves(whole[key])]
 
 
 def _of(kind: type, keys: Sequence[object], parts: Sequence[object]) -> object:

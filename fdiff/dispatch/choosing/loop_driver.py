@@ -168,7 +168,7 @@ def _entered(
     variables = list[Variable]()
     for _ in range(PASSES + len(reached.objects)):
         if taken is None or reached.learn():
-            taken = TakenApart(starts, body, rows.objects(), dict(names.grown), reached)
+            taken = TakenApart(starts, body, rows.objects(), names, reached)
             variables = taken.variables(partial(_variable, outer, anew))
         around = Surroundings([*cells_of(taken), *rows.objects()])
         with around, Trace(trace.call) as inner:
