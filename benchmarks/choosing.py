@@ -33,6 +33,9 @@ CONTAINERS = (
     "times_and_values", "two_histories", "over_a_list", "over_arrays",
 )  # fmt: skip
 ELEMENTS = "trajectory_of_pairs", "pairs_of_arrays", "small_lists", "records"
+LENGTHS = (
+    "newton_with_its_history", "waits_for_the_last", "arrays_until_left", "crossings",
+)  # fmt: skip
 JOINTS = ("independent", "bands")
 OBJECTS = ("particle", "record", "two_particles", "parts", "settings", "while_moving")
 METHODS = (
@@ -100,7 +103,8 @@ def main() -> None:
     rows = []
     kinds = (
         ("forms", FORMS, 0.2, 60), ("containers", CONTAINERS, 0.2, 60), ("joints", JOINTS, 0.2, 60),
-        ("elements", ELEMENTS, 0.2, 60), ("objects", OBJECTS, 0.2, 60),
+        ("elements", ELEMENTS, 0.2, 60), ("lengths", LENGTHS, 0.2, 60),
+        ("objects", OBJECTS, 0.2, 60),
         ("methods", METHODS, 0.2, 60),
         ("statements", STATEMENTS, -0.9, 2000),
         ("returns", RETURNS, 0.2, 60), ("functions", FUNCTIONS, 0.2, 60), ("ints", INTS, 0.2, 60),

@@ -521,7 +521,9 @@ class ElementsWriter(ListsWriter):
         pad, lines = "    " * indent, super().tail(indent)
         number = self.pick("0.5", "k * 0.5", "1.5 * k + 0.5", self.scalar())
         array = self.pick("v * 1.0", "v", "w * 0.5", "w", "v.copy()")
-        pair = self.pick(*["[{}, {}]"] * 4, "ls", "[{0}, {1}] if a > b else [{1}, {0}]")
+        pair = "[{}, {}]"
+        if self.chance(10):
+            pair = self.pick("ls", "[{0}, {1}] if a > b else [{1}, {0}]")
         appends = (
             f"ps.append((k, {self.scalar()}, {number}))", f"us.append(({array}, {self.scalar()}))",
             f"qs.append({pair.format(self.scalar(), self.scalar())})",
@@ -532,6 +534,36 @@ class ElementsWriter(ListsWriter):
             more = "qs[-1][0] = a", "m2 = qs[-1]", "qs[-1], ls = ls, qs[-1]", "v += us[-1][0]"
             lines.append(pad + self.pick(*more, "v = us[-1][0]", "w = us[-1][0]"))
         return lines
+
+
+class LengthsWriter(ElementsWriter):
+    """Writes one program that appends on some ways, in loops that may be left."""
+
+    more = (
+        *ElementsWriter.more, (40, "", " + 0.1 * len(ps) - 0.01 * len(us)"),
+        (30, "", " + us[-1][0][0]"),
+    )  # fmt: skip
+
+    def statement(self, indent, depth):
+        if not self.chance(30):
+            return super().statement(indent, depth)
+        pad = "    " * indent
+        lines = [pad + text.strip() for text in self.tail(0)] or [
+            f"{pad}ds.append({{'a': a, 'n': b}})"
+        ]
+        if self.chance(70):
+            lines = [f"{pad}if {self.condition(0)}:", *["    " + line for line in lines]]
+            if self.chance(30):
+                lines.append(
+                    f"{pad}    {self.pick('v = v * 0.9', 'w = v', 'a = b', 'break', 'v = w')}"
+                )
+        return lines
+
+    def tail(self, indent):
+        return super().tail(indent) if self.chance(25) else []
+
+    def effect(self, *, breaks=True):
+        return FormsWriter.effect(self, breaks=breaks)
 
 
 class FunctionsWriter(FormsWriter):
@@ -822,6 +854,7 @@ WRITERS = {
     "lists": ListsWriter, "returns": ReturnsWriter, "functions": FunctionsWriter,
     "methods": MethodsWriter, "single": SingleWriter, "results": ResultsWriter,
     "names": NamesWriter, "else": ElseWriter, "elements": ElementsWriter,
+    "lengths": LengthsWriter,
 }  # fmt: skip
 
 

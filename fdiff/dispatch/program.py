@@ -180,7 +180,8 @@ class Program:
         kept.insert(0, variant)
         if variant.traced.check is not None:
             stability = self.stability.setdefault(key, BranchStability())
-            stability.miss(conditions.guards, rolled=variant.traced.rolled)
+            rolled = variant.traced.rolled and not conditions.lengths
+            stability.miss(conditions.guards, rolled=rolled)
             self._merge(kept, f, stability)
         del kept[ALTERNATIVES + max(len(v.ways) // SHARE for v in kept) :]
         if len(self.variants) > VARIANTS and self._is_full():
@@ -263,6 +264,7 @@ class Program:
             if driver is not None:
                 loops = driver.told(variant.traced.loops)
                 variant.traced = variant.traced._replace(loops=loops)
+                variant.conditions = variant.conditions._replace(lengths=driver.lengths)
             if eager:
                 variant.plan = self.make_plan(variant.traced)
             else:

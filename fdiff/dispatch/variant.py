@@ -108,7 +108,8 @@ class Conditions(NamedTuple):
     code alone, as calls are given one), `order` says which of them captured each array. `pinned`
     inputs must have the values they had, `layouts` those strides. Captured arrays `swapped` are in
     another byte order than the machine's. `guards` is the number of guards; `path` is the hash of
-    what Python saw in an eager trace. Unless `cacheable`, the trace is for one call.
+    what Python saw in an eager trace. The trace may rely on `lengths` of lists that a short loop
+    appends to. Unless `cacheable`, it is for one call.
     """
 
     inner: tuple[tuple[object, Dependencies], ...]
@@ -118,6 +119,7 @@ class Conditions(NamedTuple):
     swapped: tuple[int, ...] = ()
     guards: int = 0
     path: int = 0
+    lengths: bool = False
     cacheable: bool = True
 
     def refresh(self, f: Callable[..., object]) -> list[np.ndarray] | None:

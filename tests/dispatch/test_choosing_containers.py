@@ -245,6 +245,17 @@ def one_arm_appends(x):
     return s, out
 
 
+def one_arm_appends_twice(x):
+    s, out = x[0], []
+    for k in range(N):
+        if s > x[1]:
+            s = s * 0.5
+            out.append(s)
+        s = np.sin(s + W[k])
+        out.append(s)
+    return np.sum(np.array(out)) + len(out)
+
+
 def appends_until_left(x):
     s, out = x[0], []
     for k in range(N):
@@ -710,7 +721,8 @@ def bound_in_the_loop(x):
 
 
 OTHERS = (
-    one_arm_appends, appends_until_left, one_array_many_times, appends_what_it_had, stored_behind,
+    one_arm_appends, one_arm_appends_twice, appends_until_left, one_array_many_times,
+    appends_what_it_had, stored_behind,
     changed_after_appending, changed_in_the_next_trip, read_by_another_name, numbers_of_python,
     numbers_of_all_kinds, arrays_of_no_axes, numbers_on_one_way, flags_and_marks,
     counts, appends_its_start, half_a_trip_number, sliced, counted_length, read_from_the_front,
@@ -802,7 +814,7 @@ def test_lists_outside_are_those_of_plain_code(f, monkeypatch):
 
 def test_explain_says_why_a_list_does_not_grow(monkeypatch):
     counted(monkeypatch, choosing=True)
-    run = fdiff.jit(one_arm_appends)
+    run = fdiff.jit(one_arm_appends_twice)
     run(POINTS[0])
     [(_, what)] = fdiff.explain(run, POINTS[0]).loops
-    assert what.endswith("out is appended to on some ways alone")
+    assert what.endswith("out gets several elements on some ways alone")

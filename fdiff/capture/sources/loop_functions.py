@@ -286,7 +286,7 @@ class _Rewriting:
         inner: bool, branches: bool,
     ) -> list[ast.stmt]:  # fmt: skip
         number = len(self.loops)
-        names = self._names(loop, number, objects)._replace(branches=branches)
+        names = self._names(loop, number, objects, inner=inner)._replace(branches=branches)
         self.loops[f"{OWN}{number}"] = names
         over = None
         if isinstance(loop, ast.For):
@@ -304,7 +304,7 @@ class _Rewriting:
         return names
 
     def _names(
-        self, loop: ast.For | ast.While, number: int, objects: ObjectAttributes
+        self, loop: ast.For | ast.While, number: int, objects: ObjectAttributes, *, inner: bool
     ) -> LoopNames:
         """The variables of a loop; EffectError where they cannot be handed over."""
         body, waits = loop.body, isinstance(loop, ast.While)
@@ -329,7 +329,7 @@ class _Rewriting:
             counter = counter_of(loop) if behind else ""
             if behind - {counter} or not targets.isdisjoint(loaded(head_of(loop))):
                 raise EffectError("the number of the trip that it is left in is read behind it")
-        if leaves and grown:
+        if leaves and grown and inner:
             raise EffectError("it appends to a list, whose length depends on when it is left")
         others = {n.id for n in outside(self.tree, loop) if isinstance(n, ast.Name)}
         read = unbound_reads([loop] if waits else body, targets)[1]

@@ -6,15 +6,22 @@ Our own method: docs/decisions/loops-that-choose-branches.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import ArrayType
+from ...arraytype import INT, ArrayType
 from ...named_tuples import NamedTuple
-from ...trace import Trace, TracedArray
+from ...primitive import PRIMITIVES
+from ...trace import Trace, TracedArray, apply
+from ...trace.handler_arguments import resolve
 from .answers import Answers
 from .array_identities import relied_on
+from .trip_rows import TripRows
 from .variables import FLOAT, WHOLE, RefusedLoopError, Variable, WayRun
+
+_SUMS, _SEARCH = PRIMITIVES["cumsum"], PRIMITIVES["searchsorted"]
+SHORT = 256  # trips of a loop that runs eagerly sooner than it is traced for many lengths
 
 
 class EntryKind(NamedTuple):
@@ -25,77 +32,179 @@ class EntryKind(NamedTuple):
     python: bool = False
 
 
+class Appended:
+    """The entries that a run of the body appends to a list: all of what it appends, or none."""
+
+    def __init__(self, entries: list[object]) -> None:
+        self.entries = entries
+
+
+class Absent:
+    """Stands for an entry that a run does not append, as others do."""
+
+
+ABSENT = Absent()
+
+
+class GrownList(NamedTuple):
+    """The places of a list's entries, from `first` to `end`; some ways append none if `uneven`."""
+
+    first: int
+    end: int
+    uneven: bool = False
+
+
+def in_places(runs: Sequence[WayRun], count: int) -> list[GrownList]:
+    """Put the entries that runs append behind their `count` variables, absent ones among them."""
+    each = [cast("list[Appended]", run.appended) for run in runs]
+    lists, end = list[GrownList](), 0
+    for k in range(len(each[0])):
+        lengths = [len(own[k].entries) for own in each]
+        lists.append(GrownList(end, end + max(lengths), uneven=min(lengths) < max(lengths)))
+        end = lists[-1].end
+    for run, own in zip(runs, each, strict=True):
+        places = [
+            a.entries or [ABSENT] * (n.end - n.first) for a, n in zip(own, lists, strict=True)
+        ]
+        run.values[count:] = [resolve(entry) for entries in places for entry in entries]
+    return lists
+
+
 class AppendedRows:
     """The rows of a loop's node that hold what its trips append; `kinds` are their types.
 
     Numbers of Python's are numbers behind the loop, on which the trace relies.
     `partners` are the variables that hold an appended array, by its place, behind the trip. Of
     those that other variables may hold later, at the `numbered` places, the numbers are rows, too.
+    Of `lists` to which some ways append nothing, one more row says which trips do: the trace relies
+    on how many these are.
     """
 
-    def __init__(self, runs: Sequence[WayRun], count: int) -> None:
-        self.runs, self.count = runs, count
+    def __init__(self, runs: Sequence[WayRun], count: int, lists: Sequence[GrownList]) -> None:
+        self.runs, self.count, self.lists = runs, count, lists
         self.kinds: list[EntryKind] = []
         self.partners: dict[int, int] = {}
         self.numbered: list[int] = []
         self._trace: Trace | None = None
-        self._rows: Sequence[TracedArray] = ()
-        self._length, self._values = 0, list[object]()
+        self._rows = dict[int, TracedArray]()
+        self._trips = list[Sequence[int]]()  # by list
+        self._values = list[object]()
         self._numbers = dict[int, np.ndarray]()
         self._others = dict[tuple[int, int], int]()  # the variables with appended arrays
 
+    @property
+    def width(self) -> int:
+        """How many rows there are."""
+        return len(self.kinds) + len(self.numbered) + sum(own.uneven for own in self.lists)
+
     def check(self, log: Answers, variables: Sequence[Variable]) -> None:
         """Refuse values that are not traced, of several types, or held elsewhere."""
+        kinds, partners = dict[int, EntryKind](), dict[int, int | None]()
         for run in self.runs:
-            own = run.values[self.count :]
-            kinds, partners = list[EntryKind](), dict[int, int]()
-            for place, value in enumerate(own):
-                kinds.append(kind := _kind(value, log))
+            for place, value in enumerate(run.appended):
+                if value is ABSENT:
+                    continue
+                kind = _kind(value, log)
                 if kind.scalar and not kind.python:
                     _check_number(value, run, log, variables)
-                elif not kind.scalar:
-                    if any(v is value for v in run.inputs) or sum(v is value for v in own) > 1:
-                        raise RefusedLoopError("it appends an array that has other names")
-                    held = [k for k in range(self.count) if run.values[k] is value]
-                    if held:
-                        partners[place] = held[0]
-                    if len(held) > 1:
-                        raise RefusedLoopError("it appends an array that has other names")
-            if run is not self.runs[0] and (kinds, partners) != (self.kinds, self.partners):
-                raise RefusedLoopError("it appends values of several types, or with other names")
-            self.kinds, self.partners = kinds, partners
+                partner = None if kind.scalar else self._partner(run, value)
+                told = kinds.setdefault(place, kind), partners.setdefault(place, partner)
+                if told != (kind, partner):
+                    raise RefusedLoopError(
+                        "it appends values of several types, or with other names"
+                    )
+        self.kinds = [kinds[place] for place in sorted(kinds)]
+        self.partners = {place: k for place, k in partners.items() if k is not None}
         self.numbered = [place for place, k in self.partners.items() if variables[k].tagged]
+        uneven = {place for own in self.lists if own.uneven for place in range(own.first, own.end)}
+        if not uneven.isdisjoint(self.numbered):
+            raise RefusedLoopError("it appends an array that has other names")
+        for run in self.runs:
+            for place, k in self.partners.items():
+                if run.appended[place] is ABSENT and run.values[k] is not run.inputs[k]:
+                    raise RefusedLoopError("it appends an array on some ways, and changes its name")
+
+    def _partner(self, run: WayRun, value: object) -> int | None:
+        """The variable that holds an appended array behind a run."""
+        if any(v is value for v in run.inputs) or sum(v is value for v in run.appended) > 1:
+            raise RefusedLoopError("it appends an array that has other names")
+        held = [k for k in range(self.count) if run.values[k] is value]
+        if len(held) > 1:
+            raise RefusedLoopError("it appends an array that has other names")
+        return held[0] if held else None
 
     def nodes(self, run: WayRun, trace: Trace) -> list[int]:
         """The nodes of what a run appends."""
-        own = run.values[self.count :]
-        pairs = zip(own, self.kinds, strict=True)
-        nodes = [trace.lift(value, kind.type.dtype) for value, kind in pairs]
-        return nodes + [run.arrays.number(own[place]) for place in self.numbered]
+        own, nodes = run.appended, list[int]()
+        for value, kind in zip(own, self.kinds, strict=True):
+            entry = np.zeros(kind.type.shape) if value is ABSENT else value
+            nodes.append(trace.lift(entry, kind.type.dtype))
+        nodes += [run.arrays.number(own[place]) for place in self.numbered]
+        told = [own[each.first] is not ABSENT for each in self.lists if each.uneven]
+        return nodes + [trace.lift(np.array(int(t), INT), INT) for t in told]
 
     def arrays(self, run: WayRun) -> list[object]:
         """The arrays that a run appends, but for those that variables hold, too."""
-        own = enumerate(run.values[self.count :])
+        own = enumerate(run.appended)
         return [v for place, v in own if place not in self.partners]
 
     def enter(
-        self, trace: Trace, rows: Sequence[TracedArray], length: int,
+        self, trace: Trace, rows: Sequence[TracedArray], loop: TripRows,
         tags: Mapping[int, TracedArray],
     ) -> None:  # fmt: skip
         """Note the rows of the node that is entered; rely on rows of Python's numbers.
 
         The arrays that some variables hold have numbers, too.
         """
-        self._trace, self._rows, self._length = trace, rows[: len(self.kinds)], length
+        if self.kinds and loop.waits and not loop.within:
+            raise RefusedLoopError("it makes many trips, which append to a list")
+        self._trace, self._rows = trace, dict(zip(range(len(self.kinds)), rows, strict=False))
         if self.numbered and isinstance(trace.calls, Answers):
             raise RefusedLoopError("it appends an array that has other names")
-        for row, kind in zip(rows, self.kinds, strict=False):
-            if kind.python:
-                self._rely_on(trace, row.id)
-        for place, row in zip(self.numbered, rows[len(self.kinds) :], strict=True):
+        numbers = iter(rows[len(self.kinds) :])
+        for place, row in zip(self.numbered, numbers, strict=False):
             for k, tag in tags.items():
                 trips = np.flatnonzero(relied_on(trace, row, tag))
                 self._others |= {(int(trip), place): k for trip in trips}
+        told = iter(rows[len(self.kinds) + len(self.numbered) : self.width])
+        self._trips = [
+            self._appending(trace, own, next(told), loop) if own.uneven else range(loop.length)
+            for own in self.lists
+        ]
+        for place, kind in enumerate(self.kinds):
+            if kind.python:
+                self._rely_on(trace, self._rows[place].id)
+
+    def _appending(
+        self, trace: Trace, own: GrownList, told: TracedArray, loop: TripRows
+    ) -> Sequence[int]:
+        """The places of a list's elements in its rows, of which a row of flags tells the trips.
+
+        The trace relies on the number of trips that append, and on the flags if they append numbers
+        of Python's. Else the rows are gathered.
+        """
+        guards, places = trace.guards, range(own.first, own.end)
+        if isinstance(trace.calls, Answers) or trace.calls is None:
+            raise RefusedLoopError("it appends to a list on some ways alone")
+        if not guards.is_known(told.id) or guards.is_batched(told.id):
+            raise RefusedLoopError("how much it appends is not at hand")
+        loop.lengths |= loop.length <= SHORT
+        if any(self.kinds[place].python for place in places):
+            which = np.array(guards.value(told.id, "appended"))
+            guards.expect(told.id, which)
+            return [int(trip) for trip in np.flatnonzero(which)]
+        trace.calls.depth += 1  # the calls are none of the user's
+        try:
+            sums = apply(_SUMS, told, axis=0, reverse=False)
+            number = sums[-1]
+            count = int(np.array(guards.value(number.id, "appended")))
+            guards.expect(number.id, count)
+            if count:
+                order = apply(_SEARCH, sums, np.arange(1, count + 1), side="left")
+                self._rows |= {place: self._rows[place][order] for place in places}
+        finally:
+            trace.calls.depth -= 1
+        return range(count)
 
     def _rely_on(self, trace: Trace, row: int) -> None:
         """Rely on a row of Python's numbers."""
@@ -110,28 +219,32 @@ class AppendedRows:
         """Note what variables hold behind the loop."""
         self._values = values
 
-    def trips(self) -> Iterator[list[object]]:
-        """What each trip has appended."""
+    def entries(self) -> Iterator[list[list[object]]]:
+        """What trips have appended, by list."""
         trace = self._trace
-        if not self._rows or trace is None or trace.calls is None:
+        if trace is None or trace.calls is None:
             return
         trace.calls.depth += 1  # the calls are none of the user's
         try:
-            for trip in range(self._length):
-                pairs = zip(self._rows, self.kinds, strict=True)
-                own = [self._element(trace, row, kind, trip) for row, kind in pairs]
-                last = trip == self._length - 1
-                for place, partner in self.partners.items():
-                    k = partner if last else self._others.get((trip, place), -1)
-                    own[place] = own[place] if k < 0 else self._values[k]
-                yield own
+            for own, trips in zip(self.lists, self._trips, strict=True):
+                places = range(own.first, own.end)
+                last = trips[-1] if trips else -1
+                yield [
+                    [self._entry(trace, place, trip, last=trip == last) for place in places]
+                    for trip in (trips if places else ())
+                ]
         finally:
             trace.calls.depth -= 1
 
-    def _element(self, trace: Trace, row: TracedArray, kind: EntryKind, trip: int) -> object:
+    def _entry(self, trace: Trace, place: int, trip: int, *, last: bool) -> object:
         """What a trip has appended."""
+        row, kind = self._rows[place], self.kinds[place]
         if kind.python:
             return self._numbers[row.id][trip].item()
+        k = self._others.get((trip, place), -1)
+        k = self.partners.get(place, -1) if last else k
+        if k >= 0:
+            return self._values[k]
         return TracedArray(trace, row[trip].id, kind.type, scalar=kind.scalar)
 
 

@@ -21,6 +21,7 @@ from ...capture.sources.loop_frames import LoopNames
 from ...capture.sources.loop_functions import UNBOUND
 from ...named_tuples import NamedTuple
 from .answers import Body, Cells, value_of
+from .appended_rows import Appended
 from .reached_objects import HeldAttributes, ReachedObjects
 from .variables import (
     CONTAINERS,
@@ -149,7 +150,7 @@ class TakenApart:
             outs = [value_of(cell) for cell in cells[1:]]
             outs += attributes.ends()
         held += [x for window in windows for x in window]
-        seen = dict[int, object].fromkeys(containers_in(held))  # which lists hold that grow
+        seen: dict[int, object] = {key: key for key in containers_in(held)}  # in lists that grow
         more = [self._appended(*each) for each in zip(self.names, first, outs, strict=True)]
         containers = iter([container for container, _ in own])
         for name, form, value in zip(self.names, self.forms, outs, strict=True):
@@ -168,16 +169,16 @@ class TakenApart:
         window = cast("list[object]", own)
         more = window[self.lags[name] :]
         forms = (*[self._appended_form(name, x, new=name in self._displayed) for x in more],)
-        others = self.added.setdefault(name, forms)
+        others = self.added.setdefault(name, forms) if forms else ()
         if value is not own or len(forms) != len(others):
-            raise RefusedLoopError(f"{name} is appended to on some ways alone")
+            raise RefusedLoopError(f"{name} gets several elements on some ways alone")
         if forms != others:
             raise RefusedLoopError(f"{name} gets elements of several types")
         del window[: len(more)]
         leaves = [*chain.from_iterable(map(_leaves, more))]
         if (more and not leaves) or len(leaves) > MOST:
             raise RefusedLoopError(f"{name} gets elements with many entries, or with none")
-        return leaves
+        return [Appended(leaves)]
 
     def _appended_form(self, name: str, value: object, *, new: bool) -> Form:
         """The form of what is appended: lists and dicts have to be `new`, with no other name."""
@@ -241,12 +242,14 @@ class TakenApart:
             if names[k] in self._seen or names.count(names[k]) > 1:
                 raise RefusedLoopError(f"{self.places[k]} is changed, and has two names")
 
-    def behind(self, values: Sequence[object], trips: Iterable[Sequence[object]]) -> list[object]:
-        """What variables hold behind the loop, whose `trips` have appended elements.
+    def behind(
+        self, values: Sequence[object], more: Iterable[Iterable[Sequence[object]]]
+    ) -> list[object]:
+        """What variables hold behind the loop, whose trips have appended `more` to each list.
 
         Lists and dicts that are not new are changed.
         """
-        rows = [*map(iter, trips)]
+        rows = [[*map(iter, entries)] for entries in more]
         count = len(self.leaves)
         pairs = zip(values, self.own, self.leaves, strict=False)
         leaves = iter([value if v.type is not None or start is UNBOUND else start
@@ -254,8 +257,8 @@ class TakenApart:
         news = values[count:]
         owns = iter(zip(self.owns, news, strict=True))
         outs = [_rebuilt(form, leaves, owns) for form in self.forms]
-        for entries in rows:
-            for name, whole in self.grown.items():
+        for (name, whole), trips in zip(self.grown.items(), rows, strict=True):
+            for entries in trips:
                 whole += [_packed(form, entries, []) for form in self.added[name]]
         lists, last = self.grown, len(outs) - len(self.reached.variables)
         self.reached.put(outs[last:])

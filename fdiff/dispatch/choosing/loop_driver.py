@@ -46,13 +46,15 @@ PASSES = 6  # through all ways, until types are settled
 class Driver:
     """The driver of one run's loops; `refusals` say by place why Python runs them.
 
-    `sources` say why the sources of others do not let them ask.
+    `sources` say why the sources of others do not let them ask. The trace may rely on `lengths` of
+    lists.
     """
 
     def __init__(self) -> None:
         self.visits: dict[str, int] = {}
         self.refusals: dict[str, str] = {}
         self.sources: dict[str, str] = {}
+        self.lengths = False
 
     def told(self, loops: Loops) -> Loops:
         """The facts about loops, with the reason why a loop with branches does not choose."""
@@ -94,7 +96,7 @@ class Driver:
         try:
             starts = {n: value_of(cell) for n, cell in zip(names.carried, cells[1:], strict=True)}
             with emptied(cells):
-                return self._within(trace, table, names, body, starts)
+                values = self._within(trace, table, names, body, starts)
         except RefusedLoopError as refusal:
             if around is not None and around.whole and (table.waits or table.length > FEWEST):
                 raise  # rather than unroll a long loop on each way
@@ -104,6 +106,8 @@ class Driver:
                 why = f"traced again where its branches differ: {refusal}"
                 trace.calls.refusals[loop_behind(line)] = why
             return None
+        self.lengths |= table.lengths
+        return values
 
     @staticmethod
     def _within(
@@ -185,7 +189,7 @@ def _entered(
                 inner.calls = inner.listener = inner.refused = None
         if ways.settled:
             values = ways.enter(trace)
-            return rows.last(), *taken.behind(values, ways.appended.trips())
+            return rows.last(), *taken.behind(values, ways.appended.entries())
     raise RefusedLoopError("its types do not settle")
 
 

@@ -84,6 +84,7 @@ class TripRows:
         self.inside: int | None = None
         self.unshared = frozenset[str]()  # variables whose arrays have no other name
         self.numbers_arrays = False  # whether the body has numbers of arrays
+        self.lengths = False  # whether the trace relies on how much few trips append
 
     @property
     def length(self) -> int:

@@ -20,7 +20,7 @@ from ...trace.looping.call_log import CallLog
 from ...transforms.loops.branch_tree import Way, branching_body, negated
 from ...user_lines import user_line
 from .answers import Answers, Body, runs_of
-from .appended_rows import AppendedRows
+from .appended_rows import AppendedRows, in_places
 from .array_identities import (
     equal_pairs,
     hand_numbers,
@@ -86,6 +86,7 @@ class Ways:
         log.tags = {k: tag.node for k, tag in self.tags.items()}
         log.fresh = self.fresh[0].node if self.fresh else None
         self.runs = [*runs_of(log, entries, views, variables, self.flags, body)]
+        lists = in_places(self.runs, len(variables))
         check_views(self.inner, variables, views, self.runs)
         asks = log.branches or any(run.asked for run in self.runs)
         if not (asks or inner or rows.waits):
@@ -97,7 +98,7 @@ class Ways:
         self.settled = all(settled)
         self.carried = [(k, v, v.type) for k, v in enumerate(variables) if v.type is not None]
         self.loose = self._loose()
-        self.appended = AppendedRows(self.runs, len(variables))
+        self.appended = AppendedRows(self.runs, len(variables), lists)
         demand_limits(variables, self.runs)
         self.demanding = any(run.demands for run in self.runs)
         self.settled &= {*self.flags} == {*self.loose} and self._settle_numbers()
@@ -202,7 +203,7 @@ class Ways:
         self._note_sizes(limits, order, results)
         self.settled = not limits.places
         numbers = [i for i, (_, v, _) in enumerate(self.carried) if not (v.counts or v.weak)]
-        first = len(results[0]) - len(self.appended.kinds) - len(self.appended.numbered)
+        first = len(results[0]) - self.appended.width
         numbers += [first + j for j, kind in enumerate(self.appended.kinds) if not kind.python]
         held = [own[i] for own in results for i in numbers]
         if any(self._is_mixed(k, v) for k, v, _ in self.carried):
@@ -281,7 +282,6 @@ class Ways:
         first = len(state)
         numbers = results[len(self.carried) + len(self.loose) :]
         tags = dict(zip(self.tags, numbers, strict=False))
-        self.appended.enter(trace, results[first:], self.rows.length, tags)
         same = [] if around is not None else equal_pairs(trace, tags)
         flags = dict(zip(self.loose, results[len(self.carried) :], strict=False))
         demands = self._demands(results)
@@ -292,6 +292,7 @@ class Ways:
                 self._rely_on(trace, flag, TooFewTripsError("it makes more trips"))
             for flag in flags.values():
                 self._rely_on(trace, flag, RefusedLoopError("a variable holds what it held before"))
+        self.appended.enter(trace, results[first:], self.rows, tags)
         if trace.calls is not None and not self.rows.once and (line := user_line()) is not None:
             own = f"each on one of {len(self.runs)} paths, which it chooses"
             ways = "whose statements choose their paths" if self.log.splits else own
