@@ -38,6 +38,7 @@ DRIVER, UNBOUND_NAME = OWN + "driver", OWN + "unbound"  # constants in whose pla
 
 class LoopNames(NamedTuple):
     """The variables of a loop: `carried` are handed over, arrays in the `stored` stored into.
+    Of these, the `replaced` are assigned, too.
 
     The lists in `grown` are appended to, and so many of their last elements are read; all that the
     `displayed` ones get is made where they are appended to.
@@ -63,6 +64,7 @@ class LoopNames(NamedTuple):
     simple: bool = True
     branches: bool = True
     unshared: frozenset[str] = frozenset()
+    replaced: frozenset[str] = frozenset()
 
     @property
     def raises(self) -> bool:

@@ -158,7 +158,7 @@ class _Rewriting:
         objects = check(statements, self.scope)
         if grown_lists(statements) or objects.stored:
             raise EffectError("it appends to a list, or changes an object")
-        number, arrays = len(self.loops), self._stored(statements)
+        number, arrays = len(self.loops), self._stored(statements, objects)
         changed, read = {*assigned(statements)} | arrays, unbound_reads(statements, set())[1]
         if not shared.isdisjoint(changed):
             raise EffectError("a function reads what it assigns")
@@ -250,7 +250,7 @@ class _Rewriting:
         others = objects.outer | parameters(self.tree)
         if not (joint or others.isdisjoint(objects.targets)):
             raise EffectError("it stores an attribute of an argument: a trace of each way does")
-        changed, arrays = {*assigned([statement])}, self._stored([statement])
+        changed, arrays = {*assigned([statement])}, self._stored([statement], objects)
         changes = changed | arrays or objects.stored or (joint and objects.called)
         if not changes or changed & objects.owners:
             raise EffectError("it assigns nothing")
@@ -258,7 +258,10 @@ class _Rewriting:
         read = unbound_reads([statement], set())[1]
         carried = sorted(n for n in changed | arrays if n in others | read | arrays)
         carried += [f"{LEFT}{number}", f"{RAISED}{number}"] * raises
-        names = LoopNames(tuple(carried), arrays, objects=objects, once=True, joint=joint)
+        names = LoopNames(
+            tuple(carried), arrays, objects=objects, once=True, joint=joint,
+            replaced=arrays & changed,
+        )  # fmt: skip
         self.loops[f"{OWN}{number}"] = names
         plain, own = copied(statement), statement
         if joint and isinstance(own, ast.If):
@@ -296,9 +299,9 @@ class _Rewriting:
         new = frame(plain, over, body, names, number, self.result, inner=inner)
         return share(new, number, shared & {*names.carried, *assigned([loop])})
 
-    def _stored(self, statements: Sequence[ast.stmt]) -> frozenset[str]:
+    def _stored(self, statements: Sequence[ast.stmt], objects: ObjectAttributes) -> frozenset[str]:
         """The variables of the function that are stored into; EffectError for others."""
-        names = frozenset(stored(statements))
+        names = objects.passed.union(stored(statements))
         if not names <= self.own:
             raise EffectError("a store into what is no variable of the function")
         return names
@@ -313,7 +316,7 @@ class _Rewriting:
         own = all(self.scope.value(n) is MISSING for n in grown)
         if None in grown.values() or not own or {*grown} & shared_names(self.tree, loop):
             raise EffectError("it appends to a list, and does something else with that")
-        changed, arrays = {*assigned(body)}, self._stored(body) | {*grown}
+        changed, arrays = {*assigned(body)}, self._stored(body, objects) | {*grown}
         if (changed | targets | {*grown}) & objects.owners:
             raise EffectError("an attribute of what the loop assigns")
         ended, counter = any(returns(body)), ""
@@ -342,7 +345,7 @@ class _Rewriting:
         lists = tuple([(name, lag or 0) for name, lag in grown.items()])
         return LoopNames(
             tuple(carried), arrays, lists, displayed(body), objects, counter, waits=waits,
-            simple=simple,
+            simple=simple, replaced=arrays & changed,
         )  # fmt: skip
 
 

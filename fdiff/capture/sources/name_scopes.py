@@ -43,7 +43,9 @@ class Scope:
 
     `hidden` names are variables of functions in the function; the `fresh` ones of these hold arrays
     that the function has made, and `owners` objects. `depth` counts the functions that call each
-    other. `attributes` are the names of attributes that code uses.
+    other; `parameters` are those of the function, and arrays in the `stored` ones are stored into.
+    `attributes` are the names of attributes that code uses. Code that is `repeated` stands in a
+    comprehension.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Scope:
     ) -> None:
         self.code, self.data, self.depth = fn.__code__, data, depth
         self.hidden, self.fresh, self.owners = frozenset[str](), frozenset[str](), frozenset[str]()
+        self.parameters, self.stored, self.repeated = frozenset[str](), set[str](), False
         self.attributes = AttributeNames()
         self._space = space = fn.__globals__
         self.globals = space.real if isinstance(space, GlobalsProxy) else space
@@ -97,7 +100,7 @@ class Scope:
         inner = self.hiding(own_names(function))
         inner.depth = max(self.depth, 1)
         inner.owners = self.owners - own_names(function)
-        inner.fresh = frozenset[str]()
+        inner.fresh = inner.parameters = frozenset[str]()
         if isinstance(function, ast.FunctionDef):
             values = assigned_values(function)
             fresh = [n for n, each in values.items() if all(map(inner._makes, each))]

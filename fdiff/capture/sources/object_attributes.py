@@ -25,7 +25,8 @@ class ObjectAttributes(NamedTuple):
 
     The variables `owners` hold objects. Variables from around the function, which hold objects,
     functions or modules, are `outer`; variables of the function that have attributes are `roots`.
-    Attributes of objects in `targets` are stored.
+    Attributes of objects in `targets` are stored. Functions `storing` into their arguments are
+    called by name, with arrays of the variables `passed`.
     """
 
     read: frozenset[str] = frozenset()
@@ -35,6 +36,8 @@ class ObjectAttributes(NamedTuple):
     outer: frozenset[str] = frozenset()
     roots: frozenset[str] = frozenset()
     targets: frozenset[str] = frozenset()
+    storing: frozenset[str] = frozenset()
+    passed: frozenset[str] = frozenset()
 
 
 class AttributeNames:
@@ -45,12 +48,13 @@ class AttributeNames:
         self.stored: set[str] = set() if around is None else around.stored
         self.called: set[str] = set() if around is None else around.called
         self.owners, self.outer, self.roots = set[str](), set[str](), set[str]()
-        self.targets = set[str]()
+        self.targets, self.storing, self.passed = set[str](), set[str](), set[str]()
 
     def whole(self) -> ObjectAttributes:
         """The names so far."""
         each = self.read, self.stored, self.called, self.owners, self.outer, self.roots
-        return ObjectAttributes(*map(frozenset, (*each, self.targets)))
+        more = self.targets, self.storing, self.passed
+        return ObjectAttributes(*map(frozenset, (*each, *more)))
 
 
 def root_name(node: ast.expr) -> str:

@@ -26,6 +26,7 @@ from .object_attributes import (
     is_user_object,
     root_name,
 )
+from .stored_arguments import EffectError, note_call, note_stores, positional_or_named
 from .variable_names import assigned, root
 
 _DEPTH = 3  # of functions that call each other
@@ -54,10 +55,6 @@ _BUILTINS = (
     abs, bool, enumerate, float, int, len, list, max, min, pow, range, round, sum, tuple, zip,
 )  # fmt: skip
 _DATA = (np.ndarray, np.generic, float, int, complex, str, bool, type(None), ModuleType)
-
-
-class EffectError(Exception):
-    """Code may have an effect on something else than its own variables."""
 
 
 def check(statements: Iterable[ast.AST], scope: Scope) -> ObjectAttributes:
@@ -97,6 +94,7 @@ def _nodes(node: ast.AST, scope: Scope, *, raises: bool) -> Iterator[tuple[ast.A
         inner = scope.inside(node)
     elif isinstance(node, ast.ListComp):
         inner = scope.hiding(assigned([g.target for g in node.generators]))
+        inner.repeated = True
     for child in children(node) if more is None else more[1:]:
         own = scope if isinstance(child, ast.arguments) else inner
         if child not in _annotations(node):
@@ -122,11 +120,12 @@ def _check_node(node: ast.AST, scope: Scope, *, is_base: bool) -> None:
     elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
         base = root(node)
         name = base.id if isinstance(base, ast.Name) else ""
-        own = name in scope.fresh if depth else bool(name)
         if isinstance(base, ast.Attribute):
             _check_attribute(base, scope, ast.Store())
-        elif not own or isinstance(node.ctx, ast.Del):
+        elif not name or isinstance(node.ctx, ast.Del):
             raise EffectError("a store")
+        elif depth:
+            note_stores(name, scope)
     elif isinstance(node, ast.Attribute):
         value = scope.resolved(node)
         constant = value is not MISSING and (is_data(value) or _computes(value))
@@ -220,7 +219,13 @@ def _check_call(call: ast.Call, scope: Scope) -> None:
             raise EffectError("out")
     elif isinstance(call.func, ast.Name) and (value is MISSING or own):
         _check_arguments(call, scope)
-        if own:
+        if type(value) is FunctionType:
+            scope.attributes.outer.add(call.func.id)
+            around = scope.attributes if scope.depth else None
+            stored = stored_parameters(value, scope.data, scope.depth, around)
+            if stored:
+                note_call(call, value, stored, scope)
+        elif own:
             _check_outer(call.func.id, value, scope)
     elif not (_is_function(value) or _is_builtin(value) or (value is super and not call.args)):
         raise EffectError("a call")
@@ -298,6 +303,18 @@ def check_function(
         return
     if not isinstance(value, FunctionType):
         raise EffectError("a call")
+    if stored_parameters(value, data, depth, attributes, member):
+        raise EffectError("it stores into its arguments")
+
+
+def stored_parameters(
+    value: FunctionType, data: Callable[[object], bool] = is_constant, depth: int = 0,
+    attributes: AttributeNames | None = None, member: type | None = None,
+) -> set[str]:  # fmt: skip
+    """The parameters into whose arrays a function stores, which has no other effect.
+
+    EffectError of other functions.
+    """
     name = value.__name__
     whole = None if depth >= _DEPTH or value.__dict__ else definition(value.__code__)
     decorated = getattr(whole and whole.function, "decorator_list", None)
@@ -318,7 +335,9 @@ def check_function(
         bases = {id(n.value) for n in nodes if isinstance(n, ast.Attribute)}
         if any(isinstance(n, ast.Name) and n.id == first[0] and id(n) not in bases for n in nodes):
             raise EffectError("a class in a variable")
+    scope.parameters = positional_or_named(whole.function) - {*assigned(statements)}
     check(statements, scope)
+    return scope.stored
 
 
 def _check_constants(name: str, values: Iterable[object], data: Callable[[object], bool]) -> None:

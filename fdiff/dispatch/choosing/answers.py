@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,14 @@ Cells = Sequence[Callable[[], object]]
 Body = Callable[..., Cells]
 
 
+class Splits(IntEnum):
+    """The nodes in a body of many ways: its statements that branch, and its loops of few trips."""
+
+    NOTHING = 0
+    STATEMENTS = 1
+    LOOPS = 2
+
+
 class Answers:
     """Answers to truth tests of traced values, by a script; False after its end.
 
@@ -42,8 +51,8 @@ class Answers:
     Python's, with their types. `flags` are the handles of loose variables with what tells whether
     they are new (`ways.py`); `mixed` has flags of numbers. `branches` says that a loop in the body
     branches. A ``while`` in the body makes up to `within` trips; `demands` are the nodes of whether
-    it ended. A body that `splits` has nodes for its statements that branch. It
-    stands in the body that answers of `outer` are for, one `level` deeper. `sizes` are the sizes of
+    it ended. The body `splits` into nodes of its statements that branch, or of these and its loops.
+    It stands in the body that answers of `outer` are for, one `level` deeper. `sizes` are the sizes of
     numbers of Python's that change, by their nodes, None of other values. A body that is the
     `whole` rest of a function makes `CALLS` at most. `arrays` are those that a run meets.
     """
@@ -52,7 +61,7 @@ class Answers:
 
     def __init__(
         self, trace: Trace, around: Surroundings, outer: Answers | None, rows: TripRows,
-        *, splits: bool,
+        splits: Splits,
     ) -> None:  # fmt: skip
         self.trace, self.around, self.depth, self.calls = trace, around, 0, 0
         self.within, self.whole = rows.inside, rows.tail

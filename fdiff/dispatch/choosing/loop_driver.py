@@ -15,12 +15,13 @@ from ...trace.looping.code_loops import loop_behind
 from ...trace.recorder import Loops
 from ...trace.trace_stack import stack
 from ...user_lines import numbered, user_line
-from .answers import Answers, Body, Cells, value_of
+from .answers import Answers, Body, Cells, Splits, value_of
 from .array_checks import check_arrays
 from .containers import TakenApart
 from .counters import is_read_anew
 from .emptied_cells import emptied
 from .outer_numbers import check_start
+from .owned_arrays import owned
 from .reached_objects import NewAttributeError, ReachedObjects
 from .surroundings import Surroundings
 from .trip_rows import TripRows, trip_rows
@@ -78,6 +79,7 @@ class Driver:
         around = trace.calls if isinstance(trace.calls, Answers) else None
         inner, table = around is not None, trip_rows(rows, names)
         few = INNER if inner else FEWEST if names.simple else FEW
+        few = 1 if around is not None and around.splits is Splits.LOOPS else few
         few = 0 if names.once or environment_value("FDIFF_LOOPS") == "check" else few
         if names.joint and not (around is not None and around.splits):
             return None
@@ -95,6 +97,9 @@ class Driver:
             return None
         try:
             starts = {n: value_of(cell) for n, cell in zip(names.carried, cells[1:], strict=True)}
+            if names.replaced and type(trace.calls) is CallLog and trace.calls.frame is None:
+                trace.calls.forget()  # what has been logged refers to arrays
+            table.owned = owned(starts, names.replaced & starts.keys())
             with emptied(cells):
                 values = self._within(trace, table, names, body, starts)
         except RefusedLoopError as refusal:
@@ -114,7 +119,7 @@ class Driver:
         trace: Trace, rows: TripRows, names: LoopNames, body: Body, starts: dict[str, object]
     ) -> tuple[object, ...]:
         """The values behind a loop whose ``while`` loops make as few trips as can be."""
-        splits = False
+        splits = Splits.NOTHING
         for within in WITHIN:
             outer = trace.calls if isinstance(trace.calls, Answers) else None
             rows.unshared = names.unshared
@@ -122,26 +127,26 @@ class Driver:
             long = outer is None and rows.inside is not None and rows.inside > LONGEST
             rows.within = None if long else rows.inside
             try:
-                try:
-                    return _enter(trace, rows, names, body, starts, splits=splits)
-                except ManyWaysError:
-                    if splits:
-                        raise
-                    splits = True
-                    return _enter(trace, rows, names, body, starts, splits=True)
+                while True:
+                    try:
+                        return _enter(trace, rows, names, body, starts, splits)
+                    except ManyWaysError:
+                        if splits is Splits.LOOPS:
+                            raise
+                        splits = Splits(splits + 1)
             except TooFewTripsError:
                 continue
         raise RefusedLoopError("it makes many trips, or an int becomes large")
 
 
 def _enter(
-    trace: Trace, rows: TripRows, names: LoopNames, body: Body, starts: dict[str, object], *,
-    splits: bool,
+    trace: Trace, rows: TripRows, names: LoopNames, body: Body, starts: dict[str, object],
+    splits: Splits,
 ) -> tuple[object, ...]:  # fmt: skip
     """Enter the node of a loop; what the variables of the loop hold behind it.
 
-    If it `splits`, statements of the body that branch are nodes in it. Ints that each call reads
-    anew are counted from zero, where nothing depends on them.
+    The body `splits` into nodes of its statements that branch, or of these and its loops. Ints that
+    each call reads anew are counted from zero, where nothing depends on them.
     """
     reached = ReachedObjects(body, names.objects, starts.values())
     if names.once and not names.joint and reached.names.stored - names.objects.stored:
@@ -153,18 +158,18 @@ def _enter(
     if trace.calls.__class__ is Answers or not any(
         map(is_read_anew, [*starts.values(), *reached.starts()])
     ):
-        return _entered(*own, splits=splits)
+        return _entered(*own, splits)
     try:
-        return _entered(*own, splits=splits, anew=True)
+        return _entered(*own, splits, anew=True)
     except (ManyWaysError, TooFewTripsError):
         raise
     except RefusedLoopError:
-        return _entered(*own, splits=splits)
+        return _entered(*own, splits)
 
 
 def _entered(
     trace: Trace, rows: TripRows, names: LoopNames, body: Body, starts: dict[str, object],
-    reached: ReachedObjects, *, splits: bool, anew: bool = False,
+    reached: ReachedObjects, splits: Splits, *, anew: bool = False,
 ) -> tuple[object, ...]:  # fmt: skip
     """Enter the node of a loop, whose ints that are read `anew` are counted from zero."""
     outer = trace.calls if isinstance(trace.calls, Answers) else None
@@ -174,9 +179,11 @@ def _entered(
         if taken is None or reached.learn():
             taken = TakenApart(starts, body, rows.objects(), names, reached)
             variables = taken.variables(partial(_variable, outer, anew))
+            for v in variables:
+                v.owned = v.name in rows.owned and v.own is starts[v.name]
         around = Surroundings([*cells_of(taken), *rows.objects()])
         with around, Trace(trace.call) as inner:
-            inner.calls = inner.listener = log = Answers(inner, around, outer, rows, splits=splits)
+            inner.calls = inner.listener = log = Answers(inner, around, outer, rows, splits)
             try:
                 ways = Ways(log, variables, rows, taken, inner=outer is not None)
                 if ways.settled:

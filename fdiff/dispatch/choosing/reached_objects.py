@@ -28,7 +28,7 @@ from ...capture.proxies.object_proxy import slot, slot_dict
 from ...capture.sources.loop_functions import UNBOUND
 from ...capture.sources.name_scopes import is_data
 from ...capture.sources.object_attributes import AttributeNames, ObjectAttributes
-from ...capture.sources.source_effects import EffectError, check_function
+from ...capture.sources.source_effects import EffectError, check_function, stored_parameters
 from ...capture.symbolic_numbers import SymbolicNumber
 from ...capture.value_kinds import MISSING, is_named_tuple, is_record, library_class
 from ...foreign_errors import whole_exit
@@ -75,7 +75,9 @@ class ReachedObjects:
         cells = dict(_cells(body))
         for name in sorted(cells.keys() | uses.outer):
             value = cells[name] if name in cells else _global(body, name)
-            if not isinstance(value, ModuleType):
+            if name in uses.storing:
+                self._check(value, storing=True)
+            elif not isinstance(value, ModuleType):
                 self._visit(value, name)
             elif name in uses.roots or name not in uses.outer:  # it was not looked at
                 raise RefusedLoopError("a variable holds a module")
@@ -135,9 +137,15 @@ class ReachedObjects:
         self._seen.add(id(value))
         self._kept.append(value)
 
-    def _check(self, function: Callable[..., object], member: type | None = None) -> None:
+    def _check(
+        self, function: object, member: type | None = None, *, storing: bool = False
+    ) -> None:
+        """Note a function; RefusedLoopError if it has effects, but for `storing` into arguments."""
         try:
-            check_function(function, self.allows, 0, self.names, member)
+            if storing and isinstance(function, FunctionType):
+                stored_parameters(function, self.allows, 0, self.names)
+            else:
+                check_function(function, self.allows, 0, self.names, member)
         except EffectError as effect:
             name = getattr(function, "__name__", "a function")
             raise RefusedLoopError(f"more may follow from {name}: {effect}") from None

@@ -96,7 +96,8 @@ class Variable:
 
     A `loose` variable holds a number of Python's at first, or is as weak as such. `numbers` are
     others that the variable holds behind some of the ways. A variable that `stays` holds behind
-    each way what it held before; an array in it may be `changed` by stores. A variable that
+    each way what it held before; an array in it may be `changed` by stores. Nothing else holds what an
+    `owned` one held before the loop. A variable that
     `counts` holds ints or truth values of Python's, which ways change, and which `python` tells; a
     `weak` one holds floats of Python's. A `narrow` one holds a float of Python's at first, and then
     numbers of single precision (`narrow_variables.py`). A `flagged` one has a carry that tells
@@ -129,7 +130,7 @@ class Variable:
         self.result = name.startswith(RESULT)
         self.local = name.isidentifier() and not name.startswith(OWN)
         self.changed = self.stays = self.counts = self.flagged = self.ended = self.narrow = False
-        self.tagged = False
+        self.tagged = self.owned = False
         self.numbers: set[str] | None = None
         self.growth: Growth | None = None
         self.limit: int | None = None
@@ -216,7 +217,7 @@ class Variable:
         if kind != (FLOAT, True) or not (numbers or self.loose):
             raise RefusedLoopError(f"{self.name} is of several types")
         if (new and type(self.start) is float) or self.numbers not in (None, new):
-            raise RefusedLoopError(f"{self.name} is a number of Python's that changes")
+            raise ManyWaysError(f"{self.name} is a number of Python's that changes")
         self.numbers = new
 
     def end(self, runs: Sequence[WayRun], k: int) -> None:
@@ -229,9 +230,10 @@ class Variable:
     def _note_stores(self, runs: Sequence[WayRun], k: int) -> None:
         """Note whether the array that the variable holds is stored into."""
         pairs = [(run.inputs[k], run.values[k]) for run in runs]
-        changed = any(isinstance(h, TracedArray) and h.id != h.made for h, _ in pairs)
-        self.stays = all(v is h for h, v in pairs)
-        if changed and not self.stays:
+        stores = [isinstance(h, TracedArray) and h.id != h.made for h, _ in pairs]
+        changed, self.stays = any(stores), all(v is h for h, v in pairs)
+        left = not any(store and v is h for store, (h, v) in zip(stores, pairs, strict=True))
+        if changed and not self.stays and not (left and self.owned):
             raise RefusedLoopError(f"{self.name} is stored into, and another array elsewhere")
         self.changed = changed
 

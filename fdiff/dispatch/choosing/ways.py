@@ -389,7 +389,7 @@ class Ways:
                 value = total(trace, v.offset, value)
             if v.name.startswith(RAISED) and value is True:
                 raise RefusedLoopError("it raises an error")
-        if v.changed:
+        if v.changed and v.stays:
             v.own[...] = value  # type: ignore[index] - an array
         return v.own if v.stays else value
 

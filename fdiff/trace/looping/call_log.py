@@ -295,6 +295,7 @@ class CallLog(Scout):
         self.seen.clear()
         self.calls.clear()
         self.made.clear()
+        self.writes, self.before = [], {}
         self.branches.asked = False
 
     # ------------------------------------------------------------------- what handles are asked

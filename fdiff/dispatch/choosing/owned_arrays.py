@@ -1,0 +1,54 @@
+"""Arrays that one variable holds and nothing else, as CPython's counts of references tell.
+
+A loop that stores into such an array, and then gives the variable another one, leaves nothing
+behind that anybody can see. See docs/decisions/arrays-with-two-names.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from ...trace import TracedArray
+from ...trace.handler_arguments import resolve
+from ...trace.local_arrays import LocalArray
+
+class _Sample:
+    """An object that a variable and a dict hold."""
+
+
+def _references(values: Mapping[str, object], name: str) -> int:
+    """The references to a value of a dict; 0 where Python does not count them."""
+    value = values[name]
+    count = getattr(sys, "getrefcount", None)
+    return 0 if count is None else count(value)
+
+
+def _references_of_one() -> int:
+    """The references to an object that one variable holds, beside a dict.
+
+    -1, so that no array has as few, where an object has not one more that is held elsewhere, too.
+    """
+    variable = _Sample()
+    values: dict[str, object] = {"": variable}
+    alone = _references(values, "")
+    values["held elsewhere"] = variable
+    return alone if _references(values, "") == alone + 1 else -1
+
+
+def owned(starts: Mapping[str, object], names: frozenset[str]) -> frozenset[str]:
+    """The variables among `names` whose arrays nothing else holds, nor views of these."""
+    alone = _references_of_one() if names else -1
+    return frozenset(name for name in names if _is_alone(starts, name, alone))
+
+
+def _is_alone(starts: Mapping[str, object], name: str, alone: int) -> bool:
+    """Whether `alone` or fewer references to the array of a variable are there."""
+    if not isinstance(starts[name], (LocalArray, TracedArray)):
+        return False
+    if _references(starts, name) > alone:
+        return False
+    handle = resolve(
+        starts[name]
+    )  # a local array that is traced has one, which views of it refer to
+    return handle is starts[name] or _references({"": handle}, "") <= alone + 1
