@@ -67,6 +67,7 @@ RESULTS = (
     "statuses",
 )  # fmt: skip
 
+ARGUMENTS = "boundary", "boundary_in_place", "of_rows", "inner_loops", "gas"
 SHARED = "best_state", "the_two_best", "bracket", "accepted_steps", "best_in_loops_in_loops"
 
 
@@ -105,11 +106,11 @@ def main() -> None:
         ("forms", FORMS, 0.2, 60), ("containers", CONTAINERS, 0.2, 60), ("joints", JOINTS, 0.2, 60),
         ("elements", ELEMENTS, 0.2, 60), ("lengths", LENGTHS, 0.2, 60),
         ("objects", OBJECTS, 0.2, 60),
-        ("methods", METHODS, 0.2, 60),
+        ("methods", METHODS, 0.2, 60), ("counts", COUNTS, 0.2, 60),
         ("statements", STATEMENTS, -0.9, 2000),
         ("returns", RETURNS, 0.2, 60), ("functions", FUNCTIONS, 0.2, 60), ("ints", INTS, 0.2, 60),
         ("precision", PRECISION, 0.2, 60), ("results", RESULTS, 0.2, 60),
-        ("shared_arrays", SHARED, 0.2, 60),
+        ("shared_arrays", SHARED, 0.2, 60), ("arguments", ARGUMENTS, 0.2, 200),
     )  # fmt: skip
     for file, names, lowest, warm in kinds:
         module = functions(TESTS / "dispatch" / f"test_choosing_{file}.py", np)

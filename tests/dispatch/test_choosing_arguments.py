@@ -1,4 +1,4 @@
-"""Functions that store into their arguments, and arrays that are left behind, where loops branch."""
+"""Functions that store into arguments, and arrays that are left behind, where loops branch."""
 
 import itertools
 import random
@@ -64,7 +64,8 @@ def boundary(x):
     for _ in range(20):
         reflect(u)
         if u[2] > 0.4:
-            u = u * 0.8 + 0.01
+            u = u * 0.8
+            u[1] = 0.3
         else:
             u = np.cos(u)
     return np.sum(u * u)
@@ -372,3 +373,69 @@ def test_an_array_of_the_users_is_changed_as_in_plain_code(monkeypatch):
         np.testing.assert_array_equal(workspace, state)
         workspace[:] = 0.0
         np.testing.assert_allclose(slope, unrolled(fdiff.grad, f, x, monkeypatch), **CLOSE)
+
+
+# ----------------------------------------------------------------------------------- other operators
+
+
+def shift(u):
+    u += 0.1
+
+
+def damp(u, factor):
+    u[1:] *= factor
+
+
+def sums_in_place(x):
+    u = x * 1.0
+    for _ in range(20):
+        shift(u)
+        u = np.sin(u) if u[1] > 0.4 else np.cos(u)
+    return np.sum(u * x)
+
+
+def sums_of_rows(x):
+    a = np.zeros((2, 3)) + x
+    for _ in range(20):
+        shift(a[0])
+        if a[0, 1] > 0.4:
+            a[1] = np.sin(a[0])
+        a[0] = np.cos(a[1])
+    return np.sum(a * a)
+
+
+def sums_that_stay(x):
+    u = x * 1.0
+    v = u
+    for _ in range(20):
+        shift(u)
+        if u[1] > 0.4:
+            damp(u, 0.5 * x[0])
+    return np.sum(u * v)
+
+
+@pytest.mark.parametrize("f", [sums_in_place, sums_of_rows, sums_that_stay])
+def test_parameters_that_are_added_to_in_place(f, monkeypatch):
+    test_what_others_hold_is_changed_as_in_plain_code(f, monkeypatch)
+
+
+@pytest.mark.parametrize("f", [boundary, inner_loops, sums_that_stay])
+def test_operators_agree_with_unrolled_loops(f, monkeypatch):
+    counted(monkeypatch)
+    v = np.array([0.3, -0.2, 0.5])
+    operators = {
+        "forward": fdiff.jacfwd,
+        "jvp": lambda f: lambda x: fdiff.jvp(f, x, v)[1],
+        "hvp": lambda f: lambda x: fdiff.hvp(f, x, v)[1],
+        "jit": fdiff.jit,
+        "grad of jit": lambda f: fdiff.grad(fdiff.jit(f)),
+    }
+    for name, operator in operators.items():
+        call = operator(f)
+        for x in POINTS[:8]:
+            expected = unrolled(operator, f, x, monkeypatch)
+            np.testing.assert_allclose(call(x), expected, **CLOSE, err_msg=name)
+    batch = fdiff.vmap(fdiff.grad(f))
+    each = [unrolled(fdiff.grad, f, x, monkeypatch) for x in POINTS[:8]]
+    for _ in range(3):
+        np.testing.assert_allclose(batch(np.stack(POINTS[:8])), np.stack(each), **CLOSE)

@@ -1,7 +1,7 @@
 """Functions that store into their arguments, and the variables whose arrays these are.
 
 An array that is passed to such a function is stored into by the code that calls the function, which
-has to call it by its name.
+has to call it by its name. See docs/decisions/stores-into-arguments.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arrays that one variable holds and nothing else, as CPython's counts of references tell.
 
 A loop that stores into such an array, and then gives the variable another one, leaves nothing
-behind that anybody can see. See docs/decisions/arrays-with-two-names.md.
+behind that anybody can see. See docs/decisions/stores-into-arguments.md.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from ...trace import TracedArray
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray
+
 
 class _Sample:
     """An object that a variable and a dict hold."""
@@ -48,7 +49,5 @@ def _is_alone(starts: Mapping[str, object], name: str, alone: int) -> bool:
         return False
     if _references(starts, name) > alone:
         return False
-    handle = resolve(
-        starts[name]
-    )  # a local array that is traced has one, which views of it refer to
+    handle = resolve(starts[name])  # of a local array, to which its views refer
     return handle is starts[name] or _references({"": handle}, "") <= alone + 1

@@ -96,8 +96,8 @@ class Variable:
 
     A `loose` variable holds a number of Python's at first, or is as weak as such. `numbers` are
     others that the variable holds behind some of the ways. A variable that `stays` holds behind
-    each way what it held before; an array in it may be `changed` by stores. Nothing else holds what an
-    `owned` one held before the loop. A variable that
+    each way what it held before; an array in it may be `changed` by stores. Nothing else holds what
+    an `owned` one held before the loop. A variable that
     `counts` holds ints or truth values of Python's, which ways change, and which `python` tells; a
     `weak` one holds floats of Python's. A `narrow` one holds a float of Python's at first, and then
     numbers of single precision (`narrow_variables.py`). A `flagged` one has a carry that tells
