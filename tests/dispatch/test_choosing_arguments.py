@@ -375,7 +375,7 @@ def test_an_array_of_the_users_is_changed_as_in_plain_code(monkeypatch):
         np.testing.assert_allclose(slope, unrolled(fdiff.grad, f, x, monkeypatch), **CLOSE)
 
 
-# ----------------------------------------------------------------------------------- other operators
+# ---------------------------------------------------------------------------------- other operators
 
 
 def shift(u):
