@@ -43,7 +43,7 @@ class Scope:
 
     `hidden` names are variables of functions in the function; the `fresh` ones of these hold arrays
     that the function has made, and `owners` objects. `depth` counts the functions that call each
-    other; `parameters` are those of the function, and arrays in the `stored` ones are stored into.
+    other. The function has the `parameters`, and stores into arrays in the `stored` ones.
     `attributes` are the names of attributes that code uses. Code that is `repeated` stands in a
     comprehension.
     """

@@ -14,7 +14,7 @@ from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray
 
 
-class _Sample:
+class _Held:
     """An object that a variable and a dict hold."""
 
 
@@ -30,7 +30,7 @@ def _references_of_one() -> int:
 
     -1, so that no array has as few, where an object has not one more that is held elsewhere, too.
     """
-    variable = _Sample()
+    variable = _Held()
     values: dict[str, object] = {"": variable}
     alone = _references(values, "")
     values["held elsewhere"] = variable

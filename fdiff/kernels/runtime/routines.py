@@ -2,7 +2,7 @@
 
 Their texts have macros (`macros`) for what depends on the dtype: ``ENTRY`` is the type of entries,
 ``REAL`` its name in NumPy, ``GETRF`` and others are entries of the table of BLAS and LAPACK
-functions (`blas`). The rest are status codes and the numbers below.
+functions (`blas_lapack_addresses`). The rest are status codes and the numbers below.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 Each complex value of a body becomes two real ones. What acts entry by entry follows the formulas
 that bytecode has (`ops/entrywise/complex_formulas.py`), what moves or adds entries is done to both
 parts, and a product is four. A body that does anything else with complex numbers stays as it is.
+See docs/decisions/complex-numbers.md.
 """
 
 from __future__ import annotations
