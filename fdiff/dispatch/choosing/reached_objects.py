@@ -203,7 +203,7 @@ class ReachedObjects:
             value = cells.get(name, MISSING)
             value = _global(body, name) if value is MISSING else value
             if not any(value is own for own, _ in self.objects):
-                raise RefusedLoopError(f"{name} has attributes, and is no object")
+                raise RefusedLoopError(f"{name} may change by its methods")
 
     # --------------------------------------------------------------------------------- variables
 
