@@ -279,7 +279,7 @@ def returns_a_number(x):
 
 REFUSED = {
     divides_by_a_counter: "it computes floor_divide of the number of a trip",
-    appends: "states is appended to on some ways alone",
+    appends: "",
     extends: "states may change by its methods",
     calls_an_object: "",
     counts_in_a_helper: "more may follow from step: a store",
