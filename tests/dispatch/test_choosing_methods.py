@@ -800,7 +800,10 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize("f", [kalman, of_a_global, one_holds_the_other, Net().flux], ids=str)
+OF_OPERATORS = [kalman, of_a_global, one_holds_the_other, Net().flux]
+
+
+@pytest.mark.parametrize("f", OF_OPERATORS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators(f, name, monkeypatch):
     operator, close = OPERATORS[name]
