@@ -61,6 +61,26 @@ def two(z, y):
         r = np.sin(r)
     return r
 """
+STORING = """
+def edge(z):
+    z[0] = 0.3 * z[-1]
+def edges(z, *, by=0.5):
+    edge(z)
+    z[-1] *= by
+def moved(z, y):
+    y[:] = 0.5 * y + 0.1 * z
+    return y
+def raised(z, m):
+    if z[0] > m:
+        z[1:] = 0.4 * z[1:]
+        return m
+    return z[1]
+def shifted(z):
+    z += 0.1
+def renamed(z, y):
+    z = y
+    z[0] = 0.2
+"""
 SCALARS = (
     *("a", "b", "c", "a", "b", "c", "x[0]", "x[1]", "TAB[k]", "v[0]", "w[2]", "u[k]", "u[k+1]"),
     *("u[k-1]", "0.3", "-0.7", "t", "0.1*k", "dt", "v[k%3]", "g"),
@@ -413,6 +433,27 @@ class NamesWriter(FormsWriter):
         many = ", a, b" * result.endswith(", a, b")
         result = f"({result.removesuffix(many)}{more}){many}"
         return k + store * self.chance(70), result
+
+
+class ArgumentsWriter(NamesWriter):
+    """Writes one program that calls functions which store into their arguments."""
+
+    def program(self):
+        return STORING + super().program()
+
+    def array(self):
+        return self.pick("v", "w", "v", "w", "p", "q", "u", "v[:2]", "u[k:k+3]", "w[1:]")
+
+    def statement(self, indent, depth):
+        if self.chance(70):
+            return super().statement(indent, depth)
+        name, other = self.pick("v", "w", "p"), self.pick("v", "w", "q")
+        return ["    " * indent + self.pick(
+            f"edge({self.array()})", f"edge(z={name})", f"edges({self.array()}, by=0.4)",
+            f"moved({name}, {other})", f"{name} = moved({name}, {other})",
+            f"a = raised({name}, {self.scalar()})", f"shifted({name})", f"renamed({name}, {other})",
+            f"{name} = {self.vector()}", f"{name} = 0.9 * {other}", f"edge({self.vector()})",
+        )]  # fmt: skip
 
 
 class ListsWriter(FormsWriter):
@@ -854,7 +895,7 @@ WRITERS = {
     "lists": ListsWriter, "returns": ReturnsWriter, "functions": FunctionsWriter,
     "methods": MethodsWriter, "single": SingleWriter, "results": ResultsWriter,
     "names": NamesWriter, "else": ElseWriter, "elements": ElementsWriter,
-    "lengths": LengthsWriter,
+    "lengths": LengthsWriter, "arguments": ArgumentsWriter,
 }  # fmt: skip
 
 

@@ -13,7 +13,8 @@ ERRORS = {
     "ZERO_AT": (LinAlgError, "singular matrix: resolution failed at diagonal 0"),
     "NOT_CONVERGED": (ConvergenceError, "0"),
 }
-ANSWERED_BY_CALLERS = {"OUT_OF_RANGE", "STOPPED"}  # by another kernel, by an exception
+# By another kernel, by an exception, by the status of another part.
+ANSWERED_BY_CALLERS = {"OUT_OF_RANGE", "STOPPED", "ABANDONED"}
 
 
 def codes():

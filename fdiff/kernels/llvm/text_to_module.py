@@ -34,13 +34,13 @@ from .statements import write
 from .types import WORD, TypedValue, is_pointer, llvm_type
 
 
-def module_of(text: str, name: str) -> ir.Module:
+def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
     """The module of ``def kernel`` and of the outlined functions before it; its entry is `name`.
 
-    If there are many calls of elementary functions, none is inlined.
+    If there are many calls of elementary functions, as many as `calls` at least, none is inlined.
     """
     *others, node = nodes = _functions(text)
-    calls = calls_in(nodes)
+    calls = max(calls, calls_in(nodes))
     outlined = {n.name: n for n in others}
     reads = [*map(table_read, node.body)]
     passed_on = only_arguments(compress(node.body, [r is None for r in reads]), set(outlined))

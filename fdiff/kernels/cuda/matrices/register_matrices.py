@@ -9,10 +9,10 @@ be, one of which is it. The steps follow the texts for CPUs (`runtime.linalg_rou
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from itertools import product
 
+from ....foreign_errors import contextmanager
 from ....named_tuples import NamedTuple
 from ...codegen.unrolled_steps import (
     Matrix,
