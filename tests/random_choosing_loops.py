@@ -441,6 +441,9 @@ class ArgumentsWriter(NamesWriter):
     def program(self):
         return STORING + super().program()
 
+    def condition(self, depth=1):
+        return f"({super().condition(depth)})"  # a ``while`` has a limit behind ``and``
+
     def array(self):
         return self.pick("v", "w", "v", "w", "p", "q", "u", "v[:2]", "u[k:k+3]", "w[1:]")
 

@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import pytest
+import random_choosing_loops
 from test_choosing_loops import counted, unrolled
 from user_code import euler
 
@@ -439,3 +440,9 @@ def test_operators_agree_with_unrolled_loops(f, monkeypatch):
     each = [unrolled(fdiff.grad, f, x, monkeypatch) for x in POINTS[:8]]
     for _ in range(3):
         np.testing.assert_allclose(batch(np.stack(POINTS[:8])), np.stack(each), **CLOSE)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_programs(seed):
+    text = random_choosing_loops.program(random.Random(seed), "arguments")
+    assert not random_choosing_loops.failure(text, seed)

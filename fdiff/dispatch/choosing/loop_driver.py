@@ -133,7 +133,7 @@ class Driver:
                     except ManyWaysError:
                         if splits is Splits.LOOPS:
                             raise
-                        splits = Splits(splits + 1)
+                        splits = Splits.LOOPS if splits else Splits.STATEMENTS
             except TooFewTripsError:
                 continue
         raise RefusedLoopError("it makes many trips, or an int becomes large")
