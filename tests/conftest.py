@@ -12,7 +12,7 @@ import pytest
 from progress import Progress
 
 SAMPLED = Path(__file__).with_name("sampled.txt")
-ROWS, RATE = 2, 8  # of a test: its first rows, and of the others one in eight
+ROWS, RATE = 2, 16  # of a test: its first rows, and of the others one in sixteen
 
 # Which tier runs must not depend on the clock; test_background.py has the background on.
 os.environ["FDIFF_BACKGROUND"] = "0"
@@ -47,7 +47,7 @@ FAMILIES = frozenset(
 def pytest_addoption(parser):
     parser.addoption("--progress", action="store_true", help="a line of progress, not dots")
     parser.addoption("--sample", action="store_true", help="a part of the rows of long sweeps")
-    parser.addoption("--part", type=int, default=0, help="which part --sample runs: 0 to 7")
+    parser.addoption("--part", type=int, default=0, help="which part --sample runs: 0 to 15")
     parser.addoption("--record-durations", action="store_true", help="make durations.txt anew")
 
 
