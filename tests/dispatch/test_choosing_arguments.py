@@ -330,7 +330,36 @@ def of_sums(x):
     return np.sum(u)
 
 
+def part_of_another(x):
+    whole = np.zeros(5)
+    u = whole[:3]
+    for k in range(20):
+        reflect(u)
+        u = u * 0.8 + x[1] if x[0] > 0.05 * k else np.cos(u) + x[2]
+    return np.sum(u) + np.sum(whole)
+
+
+def another_shape(x):
+    whole = np.zeros((2, 2)) + 0.1
+    u = whole.reshape(4)
+    for k in range(20):
+        reflect(u)
+        u = u * 0.8 + x[1] if x[0] > 0.05 * k else np.cos(u) + x[2]
+    return np.sum(u) + np.sum(whole)
+
+
+def row_of_a_table(x):
+    table = np.zeros((3, 4)) + 0.1
+    rows = [row for row in table]  # noqa: C416 - as users write it
+    u = rows.pop()
+    for k in range(20):
+        reflect(u)
+        u = u * 0.8 + x[1] if x[0] > 0.05 * k else np.cos(u) + x[2]
+    return np.sum(u) + np.sum(table)
+
+
 RIGHT = [
+    part_of_another, another_shape, row_of_a_table,
     named_before, viewed_before, transposed_before, held_by_a_list, held_by_a_closure,
     held_by_the_caller, an_argument, held_in_the_loop, held_and_changed, rows_kept, on_some_ways,
     no_trips, two_arguments, other_names, defaults, of_a_list_of_arrays, by_another_name, of_sums,

@@ -9,9 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
+import fdiff.intact_numpy as np
+
 from ...trace import TracedArray
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray
+
+
+_base_of = np.ndarray.base.__get__
 
 
 class _Held:
@@ -44,10 +49,23 @@ def owned(starts: Mapping[str, object], names: frozenset[str]) -> frozenset[str]
 
 
 def _is_alone(starts: Mapping[str, object], name: str, alone: int) -> bool:
-    """Whether `alone` or fewer references to the array of a variable are there."""
-    if not isinstance(starts[name], (LocalArray, TracedArray)):
+    """Whether `alone` or fewer references to the array of a variable, and its memory, are there."""
+    array = starts[name]
+    if not isinstance(array, (LocalArray, TracedArray)):
         return False
-    if _references(starts, name) > alone:
+    if _references(starts, name) > alone + 1:  # `array` is one more
         return False
-    handle = resolve(starts[name])  # of a local array, to which its views refer
-    return handle is starts[name] or _references({"": handle}, "") <= alone + 1
+    if isinstance(array, LocalArray) and not _owns_memory(array, alone):
+        return False
+    handle = resolve(array)  # of a local array, to which its views refer
+    return handle is array or _references({"": handle}, "") <= alone + 1
+
+
+def _owns_memory(array: np.ndarray, alone: int) -> bool:
+    """Whether nothing but an array refers to the arrays whose memory it looks at."""
+    base = _base_of(array)
+    while isinstance(base, np.ndarray):
+        if _references({"": base}, "") > alone + 1:
+            return False
+        base = _base_of(base)
+    return base is None  # and no buffer
