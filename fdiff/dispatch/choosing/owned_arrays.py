@@ -15,7 +15,6 @@ from ...trace import TracedArray
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray
 
-
 _base_of = np.ndarray.base.__get__
 
 
