@@ -331,7 +331,7 @@ def of_sums(x):
 
 
 def part_of_another(x):
-    whole = np.zeros(5)
+    whole = np.arange(5.0)
     u = whole[:3]
     for k in range(20):
         reflect(u)
