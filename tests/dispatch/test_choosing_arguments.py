@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from test_choosing_loops import counted, unrolled
 from user_code import euler
 
 import fdiff
+from fdiff.dispatch.choosing import owned_arrays
+from fdiff.trace.local_arrays import LocalArray
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
 POINTS = [np.array(p) for p in itertools.product((-0.9, 0.2, 1.3), (-0.9, 0.3), (0.3, -1.1))]
@@ -469,6 +472,29 @@ def test_operators_agree_with_unrolled_loops(f, monkeypatch):
     each = [unrolled(fdiff.grad, f, x, monkeypatch) for x in POINTS[:8]]
     for _ in range(3):
         np.testing.assert_allclose(batch(np.stack(POINTS[:8])), np.stack(each), **CLOSE)
+
+
+class Holder:
+    """A variable of a function, as `owned` is called for it."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def owned(self):
+        return owned_arrays.owned({"u": self.array}, frozenset("u"))
+
+
+@pytest.mark.parametrize("count", [None, lambda _: 1], ids=["not counted", "always 1"])
+def test_no_array_is_alone_where_references_are_not_counted(count, monkeypatch):
+    holder = Holder(np.zeros(3).view(LocalArray))
+    assert holder.owned() == {"u"}
+    view = holder.array[1:]
+    assert holder.owned() == frozenset()
+    del view
+    assert holder.owned() == {"u"}
+    space = SimpleNamespace() if count is None else SimpleNamespace(getrefcount=count)
+    monkeypatch.setattr(owned_arrays, "sys", space)
+    assert holder.owned() == frozenset()
 
 
 @pytest.mark.parametrize("seed", range(20))

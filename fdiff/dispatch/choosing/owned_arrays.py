@@ -32,18 +32,20 @@ def _references(values: Mapping[str, object], name: str) -> int:
 def _references_of_one() -> int:
     """The references to an object that one variable holds, beside a dict.
 
-    -1, so that no array has as few, where an object has not one more that is held elsewhere, too.
+    0 where Python does not count them, or an object that is held elsewhere has not one more.
     """
     variable = _Held()
     values: dict[str, object] = {"": variable}
     alone = _references(values, "")
     values["held elsewhere"] = variable
-    return alone if _references(values, "") == alone + 1 else -1
+    return alone if _references(values, "") == alone + 1 else 0
 
 
 def owned(starts: Mapping[str, object], names: frozenset[str]) -> frozenset[str]:
     """The variables among `names` whose arrays nothing else holds, nor views of these."""
-    alone = _references_of_one() if names else -1
+    alone = _references_of_one() if names else 0
+    if not alone:
+        return frozenset()
     return frozenset(name for name in names if _is_alone(starts, name, alone))
 
 
