@@ -52,9 +52,8 @@ def owned(starts: Mapping[str, object], names: frozenset[str]) -> frozenset[str]
 def _is_alone(starts: Mapping[str, object], name: str, alone: int) -> bool:
     """Whether `alone` or fewer references to the array of a variable, and its memory, are there."""
     array = starts[name]
-    if not isinstance(array, (LocalArray, TracedArray)):
-        return False
-    if _references(starts, name) > alone + 1:  # `array` is one more
+    shared = _references(starts, name) > alone + 1  # `array` is one more
+    if shared or not isinstance(array, (LocalArray, TracedArray)):
         return False
     if isinstance(array, LocalArray) and not _owns_memory(array, alone):
         return False
