@@ -2,6 +2,7 @@
 
 import linecache
 import random
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import fdiff
 from fdiff.autograd import no_grad
 from fdiff.dispatch import program
 from fdiff.dispatch.choosing import loop_driver
+from fdiff.errors import RetraceWarning
 from fdiff.trace import looping
 
 N = 80
@@ -144,7 +146,9 @@ def counted(monkeypatch, **changes):
 
 
 def unrolled(operator, f, x, monkeypatch):
-    with monkeypatch.context() as m:
+    """The results without nodes of loops, for which each point takes a trace."""
+    with monkeypatch.context() as m, warnings.catch_warnings():
+        warnings.simplefilter("ignore", RetraceWarning)
         m.setenv("FDIFF_LOOPS", "unroll")
         return operator(lambda x: f(x))(x)
 
