@@ -33,7 +33,7 @@ from .proxies.container_proxies import DictProxy, wrap_data
 from .proxies.module_proxies import GlobalsProxy
 from .proxies.proxy_rules import BY_TYPE, rule_by_question
 from .proxies.user_objects import UserObjects
-from .proxy_context import Answers, CachedProperty, Copy, Pair, Where, itself, label, opaque, plain
+from .proxy_context import CachedProperty, Copy, Pair, Resolve, Where, itself, label, opaque, plain
 from .replaced_methods import LibraryMethods
 from .revalidation import Dependency
 from .symbolic_numbers import SymbolicNumber, plain_number
@@ -49,7 +49,7 @@ from .written.repeated_writes import RepeatedWrites
 from .written.state_rollback import KeptState
 from .written.traced_value_release import NoValueError, is_instance
 from .written.write_targets import RecordedTape, WritePlace, WriteTarget
-from .written.writes import ContainerCopy, Places
+from .written.writes import ContainerCopy, OutsidePlaces
 
 if TYPE_CHECKING:
     from .proxies.list_proxies import ListProxy
@@ -80,9 +80,9 @@ class Capture:
     def __init__(
         self,
         handle: Callable[[object], object],
-        answers: Answers = itself,
-        settle: Answers = itself,
-        plainly: Answers = plain,
+        answers: Resolve = itself,
+        settle: Resolve = itself,
+        plainly: Resolve = plain,
         depends: Callable[[object], bool] = lambda _: False,
         tape: RecordedTape | None = None,
         call: str = "",
@@ -109,7 +109,7 @@ class Capture:
         self.impurities = Impurities()
         self.note, self._methods = self.impurities.note, LibraryMethods(self.impurities)
         self.meet, codes = self._methods.meet, self.impurities.codes
-        self._places = Places()
+        self._places = OutsidePlaces()
         self.arrays = self._places.arrays  # that are captured
         self.stores = self._places.stores
         self.functions = FunctionCopies(self, codes, self._places.cells)

@@ -20,7 +20,7 @@ import fdiff.intact_numpy as np
 from ..bounded_cache import WeakValues
 from ..foreign_errors import Suppressed, not_foreign, not_signalled
 from ..user_lines import Line
-from .revalidation import BY_IDENTITY, Codes, Dependency, ItemsFound, Places, Revalidation
+from .revalidation import BY_IDENTITY, Codes, Comparisons, Dependency, ItemsFound, Revalidation
 from .value_kinds import MISSING
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Pins:
         function: object,
         codes: Codes,
         items: ItemsFound,
-        places: Places,
+        places: Comparisons,
         arrays: list[np.ndarray],
         writes: BoundWrites | None = None,
     ) -> None:
@@ -57,7 +57,7 @@ def retained_data() -> int:
     return len({id(array) for pins in _alive.values() for array in pins.arrays})
 
 
-def unchanged(pins: Pins, places: Places) -> bool:
+def unchanged(pins: Pins, places: Comparisons) -> bool:
     """Whether what a pass found is where it was, as far as these of its places tell."""
     try:
         for fn, code in pins.codes:

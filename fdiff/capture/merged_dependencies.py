@@ -14,7 +14,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from .dependencies import Dependencies, Pins
-from .revalidation import Places
+from .revalidation import Comparisons
 from .written.write_programs import After, Before, BoundWrites, Effects
 from .written.write_targets import NumberRead
 
@@ -141,7 +141,7 @@ def _of_way(afters: Sequence[After], chosen: Sequence[tuple[int, ...]]) -> After
     return after
 
 
-def _places_looked_at(pins: Iterable[Pins]) -> Places:
+def _places_looked_at(pins: Iterable[Pins]) -> Comparisons:
     """Where any way has looked other than in mappings and at code, and what stood there."""
     kinds: dict[Any, list[object]] = {}
     for own in pins:
@@ -152,7 +152,7 @@ def _places_looked_at(pins: Iterable[Pins]) -> Places:
 
 
 def _distinct(places: Iterable[object]) -> tuple[Any, ...]:
-    """Places that several ways have looked at once: the ways read much the same."""
+    """Places that several ways have looked at, once: the ways read much the same."""
     return tuple({_identity(place): place for place in places}.values())
 
 

@@ -21,8 +21,8 @@ Call = tuple[Callable[..., object], tuple[object, ...], dict[str, object]]
 Codes = tuple[tuple[FunctionType, CodeType], ...]
 
 
-# A kind of place and what was found in places of that kind: whether it is there still.
-Places = tuple[tuple[Callable[..., bool], tuple[object, ...]], ...]
+# By kind of place, a function that compares, and what was found in the places of that kind.
+Comparisons = tuple[tuple[Callable[..., bool], tuple[object, ...]], ...]
 
 
 def objects(entries: tuple[tuple[object, type, object], ...]) -> bool:
@@ -114,7 +114,7 @@ class Revalidation:
         partner = self.nodes.setdefault(id(node), value)
         return partner is not value or self.nodes.setdefault(id(value), node) is not node
 
-    def places(self) -> Places:
+    def places(self) -> Comparisons:
         """Where it looked other than in mappings and at code."""
         kinds = (
             (objects, self.objects), (names, self.names), (attributes, self.attributes),

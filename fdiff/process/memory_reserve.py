@@ -65,9 +65,9 @@ def _check_available(size: int, reader: str) -> None:
 
 def budget_in_bytes() -> int:
     """How much memory a loop may take for its reverse: by default a quarter of what is free."""
-    told = budget.get()
-    if told is not None:
-        return told
+    budget_bytes = budget.get()
+    if budget_bytes is not None:
+        return budget_bytes
     with Suppressed(AttributeError, ValueError, OSError):  # a system that does not tell
         return min(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4, MOST_BYTES)
     return MOST_BYTES

@@ -190,7 +190,6 @@ def splice_all(tape: Tape, inputs: Sequence[TracedArray], trace: Recorder) -> di
         if primitive is INPUT:
             continue
         line = lines[i][0] if i in lines else here
-        ids[i] = add(
-            primitive, tuple([ids[a] for a in args]), params, line, types if same else None
-        )
+        operands = tuple([ids[a] for a in args])
+        ids[i] = add(primitive, operands, params, line, types if same else None)
     return ids

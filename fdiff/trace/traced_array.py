@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -348,6 +348,7 @@ class TracedArray(Handle):
 
 
 Array = TracedArray | np.ndarray  # a traced array, which NumPy's stubs call an ndarray
+TracedArrays = Sequence[TracedArray]
 
 
 def _within(package: str) -> bool:

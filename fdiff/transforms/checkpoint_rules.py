@@ -15,10 +15,10 @@ from ..bounded_cache import WeakValues
 from ..ops.control.barrier import behind
 from ..primitive import ZERO
 from ..tape import Tape, prune
-from ..trace import apply_many, derived_lines
+from ..trace import TracedArrays, apply_many, derived_lines
 from .batch import batch
 from .cotangent_masks import Bar
-from .custom_calls import CALL, CallRule, Traced, closed, opened
+from .custom_calls import CALL, CallRule, closed, opened
 from .derivative_tapes import choose
 from .forward import jvp
 from .reverse import pull_back
@@ -42,7 +42,9 @@ class CheckpointRule(CallRule):
     def __repr__(self) -> str:
         return "checkpoint"
 
-    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
+    def pulled(
+        self, residuals: TracedArrays, args: TracedArrays, bars: Sequence[object]
+    ) -> list[object]:
         """A cotangent of each floating argument, from a call that computes the values again."""
         pairs = zip(self.types, bars, strict=True)
         bars_of_outputs = [bar if t.floating and isinstance(bar, Bar) else None for t, bar in pairs]
@@ -59,7 +61,9 @@ class CheckpointRule(CallRule):
             out[k] = Bar(results[place], None if mask is None else results[mask])
         return out
 
-    def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
+    def pushed(
+        self, residuals: TracedArrays, args: TracedArrays, dots: Sequence[object]
+    ) -> list[object]:
         """A tangent of each floating result, from a call that shares its values with this one."""
         moving = [k for k, dot in enumerate(dots) if dot is not ZERO]
         floating = [k for k, t in enumerate(self.types) if t.floating]

@@ -23,13 +23,12 @@ from ..lazy_attributes import cached_property
 from ..named_tuples import NamedTuple
 from ..primitive import ZERO, Primitive
 from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
-from ..trace import TracedArray, apply_many, current, splice
+from ..trace import TracedArray, TracedArrays, apply_many, current, splice
 from .activity import reached
 from .cotangent_masks import Bar
 from .late_steps import late_step, report
 from .simplify import Simplifier
 
-Traced = Sequence[TracedArray]
 entered = late_step("loops.bodies", "entered")
 
 
@@ -74,11 +73,15 @@ class CallRule:
         """Whether the rule is kept no longer than its owner."""
         return self.forward.transient
 
-    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[Any]:
+    def pulled(
+        self, residuals: TracedArrays, args: TracedArrays, bars: Sequence[object]
+    ) -> list[Any]:
         """A cotangent of each argument; `ZERO` where there is none."""
         raise NotImplementedError
 
-    def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
+    def pushed(
+        self, residuals: TracedArrays, args: TracedArrays, dots: Sequence[object]
+    ) -> list[object]:
         """A tangent of each result; `ZERO` where there is none."""
         raise NotImplementedError
 
@@ -112,20 +115,18 @@ def _run(*args: np.ndarray, rule: CallRule) -> object:
     return outs[0] if len(rule.types) == 1 else tuple(outs)
 
 
-def _residuals(args: Traced, rule: CallRule) -> list[TracedArray]:
-    if not rule.opens:
-        return []
-    return splice(rule.forward, args, current())[len(rule.types) :]
+def _residuals(args: TracedArrays, rule: CallRule) -> list[TracedArray]:
+    return splice(rule.forward, args, current())[len(rule.types) :] if rule.opens else []
 
 
 def _push_call(
-    dots: Sequence[object], args: Traced, outs: object, *, rule: CallRule
+    dots: Sequence[object], args: TracedArrays, outs: object, *, rule: CallRule
 ) -> list[object]:
     return rule.pushed(_residuals(args, rule), args, dots)
 
 
 def _pull_call(
-    bars: Sequence[object], args: Traced, outs: object, *, rule: CallRule
+    bars: Sequence[object], args: TracedArrays, outs: object, *, rule: CallRule
 ) -> list[object]:
     """Cotangents with masks, which a checkpoint passes on; rules of the user's know of none."""
     if not rule.opens:
@@ -136,7 +137,7 @@ def _pull_call(
 
 
 def _batch_call(
-    args: Traced, mapped: Sequence[bool], size: int, *, rule: CallRule
+    args: TracedArrays, mapped: Sequence[bool], size: int, *, rule: CallRule
 ) -> list[TracedArray]:
     wide = rule.batched(tuple(map(bool, mapped)), size)
     return list(apply_many(CALL, *args, rule=wide))
@@ -157,7 +158,7 @@ def _ruled_values(*args: np.ndarray, rule: CallRule) -> object:
 
 
 def _push_ruled(
-    dots: Sequence[object], args: Traced, outs: object, *, rule: CallRule
+    dots: Sequence[object], args: TracedArrays, outs: object, *, rule: CallRule
 ) -> list[object]:
     """Only the arguments of the call move its results, by the rule."""
     first = len(rule.forward.outputs)
@@ -165,7 +166,7 @@ def _push_ruled(
 
 
 def _pull_ruled(
-    bars: Sequence[object], args: Traced, outs: object, *, rule: CallRule
+    bars: Sequence[object], args: TracedArrays, outs: object, *, rule: CallRule
 ) -> list[object]:
     first = len(rule.forward.outputs)
     return [*[ZERO] * first, *rule.pulled(args[len(rule.types) : first], args[first:], bars)]

@@ -17,10 +17,10 @@ from ..errors import TraceError, message
 from ..lazy_attributes import cached_property
 from ..primitive import ZERO, Primitive
 from ..tape import Tape
-from ..trace import Trace, TracedArray, apply_many, current, splice
+from ..trace import Trace, TracedArray, TracedArrays, apply_many, current, splice
 from ..user_lines import Line
 from .batch import batch
-from .custom_calls import CALL, CallRule, Tangents, Traced, inlined, note_calls, own_calls_inlined
+from .custom_calls import CALL, CallRule, Tangents, inlined, note_calls, own_calls_inlined
 from .derivative_tapes import bind, choose
 from .reverse import vjp
 from .simplify import simplify
@@ -141,13 +141,17 @@ class CustomRule(CallRule):
 
     # -------------------------------------------------------------------------- asked by sweeps
 
-    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
+    def pulled(
+        self, residuals: TracedArrays, args: TracedArrays, bars: Sequence[object]
+    ) -> list[object]:
         seeds = [_filled(bars[k], self.types[k]) for k in self.floating]
         results = splice(self.pull, [*residuals, *args, *seeds], current())
         by_place = dict(zip(self.moving, results, strict=True))
         return [by_place.get(k, ZERO) for k in range(len(args))]
 
-    def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
+    def pushed(
+        self, residuals: TracedArrays, args: TracedArrays, dots: Sequence[object]
+    ) -> list[object]:
         seeds = [_filled(dots[k], args[k].type) for k in self.moving]
         results = splice(self.push, [*residuals, *args, *seeds], current())
         by_place = dict(zip(self.floating, results, strict=True))
@@ -207,10 +211,14 @@ class ValueRule(CallRule):
     def __init__(self, types: Sequence[ArrayType], forward: Tape, batching: object) -> None:
         self.types, self.forward, self.batching = tuple(types), forward, batching
 
-    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
+    def pulled(
+        self, residuals: TracedArrays, args: TracedArrays, bars: Sequence[object]
+    ) -> list[object]:
         return [ZERO] * len(args)
 
-    def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
+    def pushed(
+        self, residuals: TracedArrays, args: TracedArrays, dots: Sequence[object]
+    ) -> list[object]:
         return [ZERO] * len(self.types)
 
     def batched(self, mapped: Bits, size: int) -> ValueRule:
@@ -226,10 +234,14 @@ class Refusal(CallRule):
         with Trace("refusal", lines=False) as trace:
             self.forward = trace.builder.finish([trace.input(type_).id])
 
-    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
+    def pulled(
+        self, residuals: TracedArrays, args: TracedArrays, bars: Sequence[object]
+    ) -> list[object]:
         raise RuntimeError(self.words)
 
-    def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
+    def pushed(
+        self, residuals: TracedArrays, args: TracedArrays, dots: Sequence[object]
+    ) -> list[object]:
         raise RuntimeError(self.words)
 
     def batched(self, mapped: Bits, size: int) -> Refusal:

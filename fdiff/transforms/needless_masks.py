@@ -99,7 +99,7 @@ class CertainEntries:
         self.builder = builder
         self.bounds: dict[int, Bound | None] = {}
 
-    def fill(self, mask: int) -> bool:
+    def is_full(self, mask: int) -> bool:
         """Whether a mask is known to leave nothing out."""
         bound = self._bound(mask, DEEP)
         return bound is not None and bool(bound.value.all())

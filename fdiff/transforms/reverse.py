@@ -207,7 +207,7 @@ class CotangentSums:
                 return
             if there != mask:
                 mask = self._combined(logical_or, there, mask, line)
-        if mask is not None and not self.certain.fill(mask):
+        if mask is not None and not self.certain.is_full(mask):
             masks[a] = self.certain.settled(mask)
 
     def whole_mask(self, type_: ArrayType, kept: bool) -> int:  # noqa: FBT001 - what the mask says

@@ -20,7 +20,7 @@ from ..ops.entrywise.elementwise import absolute, square
 from ..ops.entrywise.kink_marks import kink_search
 from ..primitive import ZERO
 from ..tape import Constant, Node, Tape, Types
-from ..trace import Trace, TracedArray
+from ..trace import Trace, TracedArray, TracedArrays
 from ..trace.operation_cache import MOST, SMALL, Op, constants_among
 from ..trace.template import Template
 from ..user_lines import Line
@@ -30,11 +30,10 @@ from .resized_templates import Sizes, resizable, resized
 from .simplify import Simplifier, SimplifyingTrace, simplify, spliceable
 
 Ints = tuple[int, ...]
-Traced = Sequence[TracedArray]
 Constants = tuple[tuple[int, Constant], ...]  # by argument
 Seeds = tuple[bool | None, ...]  # of each output: None without a cotangent, else whether masked
 Targets = list[tuple[int, int, int | None]]  # argument, cotangent and mask among the results
-Places = list[int | None]  # of each output of a node its tangent, None where it does not move
+TangentPositions = list[int | None]  # by output of a node; None where it does not move
 
 
 class Rule(NamedTuple):
@@ -47,7 +46,7 @@ class Rule(NamedTuple):
 
     call: str
     types: Callable[[Op, Any], tuple[Sequence[ArrayType], Types]]
-    ask: Callable[[Node, Any, Traced, Traced, Traced], tuple[list[object], Any]]
+    ask: Callable[[Node, Any, TracedArrays, TracedArrays, TracedArrays], tuple[list[object], Any]]
 
     def trace(self, op: Op, detail: object) -> tuple[Tape, Any, bool]:
         """Tape of ``(*seeds, *arguments, *outputs) -> results``; what the results are; and whether
@@ -84,9 +83,9 @@ def _types_of_pull(op: Op, detail: tuple[Seeds, object]) -> tuple[list[ArrayType
 def _pull(
     node: Node,
     detail: tuple[Seeds, Sequence[bool]],
-    seeds_and_masks: Traced,
-    args: Traced,
-    outs: Traced,
+    seeds_and_masks: TracedArrays,
+    args: TracedArrays,
+    outs: TracedArrays,
 ) -> tuple[list[object], Targets]:
     """The reverse rule for some cotangents and the arguments that need one."""
     seeds, needed = detail
@@ -109,21 +108,22 @@ def _types_of_push(op: Op, moving: Sequence[bool]) -> tuple[list[ArrayType], Typ
 
 
 def _push(
-    node: Node, moving: Sequence[bool], tangents: Traced, args: Traced, outs: Traced
-) -> tuple[list[object], Places]:
+    node: Node, moving: Sequence[bool], dots: TracedArrays, args: TracedArrays, outs: TracedArrays
+) -> tuple[list[object], TangentPositions]:
     """The forward rule where some of the arguments move."""
-    remaining = iter(tangents)
-    dots = push(node, [next(remaining) if m else ZERO for m in moving], args, outs)
-    count = iter(range(len(dots)))
-    places: Places = [None if dot is ZERO else next(count) for dot in dots]
-    return [dot for dot in dots if dot is not ZERO], places
+    remaining = iter(dots)
+    pushed = push(node, [next(remaining) if m else ZERO for m in moving], args, outs)
+    count = iter(range(len(pushed)))
+    positions: TangentPositions = [None if dot is ZERO else next(count) for dot in pushed]
+    return [dot for dot in pushed if dot is not ZERO], positions
 
 
 def _batch(
-    node: Node, detail: tuple[Sequence[bool], int], _: Traced, args: Traced, outs: Traced
-) -> tuple[list[object], None]:
+    node: Node, axes: tuple[Sequence[bool], int], _: TracedArrays, args: TracedArrays,
+    outs: TracedArrays,
+) -> tuple[list[object], None]:  # fmt: skip
     """The batching rule; the arguments are those that carry the axis or do not."""
-    mapped, size = detail
+    mapped, size = axes
     return [*widen(node, args, [bool(m) for m in mapped], size)], None
 
 

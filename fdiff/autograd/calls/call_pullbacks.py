@@ -87,10 +87,10 @@ def _budgeted(tape: Tape) -> Callable[..., tuple[object, ...]]:
     functions: dict[int | None, Callable[..., tuple[object, ...]]] = {}
 
     def run(*values: object) -> tuple[object, ...]:
-        told = budget.get()
-        if told not in functions:
-            functions[told] = function_of(within_budget(tape))
-        return functions[told](*values)
+        budget_bytes = budget.get()
+        if budget_bytes not in functions:
+            functions[budget_bytes] = function_of(within_budget(tape))
+        return functions[budget_bytes](*values)
 
     return run
 

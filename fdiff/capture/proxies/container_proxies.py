@@ -25,7 +25,7 @@ from ..dependency_nodes import (
     attribute,
 )
 from ..non_numeric_data import Content, data_key
-from ..proxy_context import BUDGET, Answers, Pair, ProxyContext, Refuse, Where, label, opaque
+from ..proxy_context import BUDGET, Pair, ProxyContext, Refuse, Resolve, Where, label, opaque
 from ..revalidation import Dependency
 from ..value_kinds import (
     MISSING,
@@ -169,7 +169,7 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
         self._write(key, MISSING)
         dict.pop(self, key, None)
 
-    def _fdiff_carry_over(self, release: Answers, refuse: Refuse) -> None:
+    def _fdiff_carry_over(self, release: Resolve, refuse: Refuse) -> None:
         """Put plain values into the user's dict."""
         real, table = self._fdiff_real, self._fdiff_table
         for name, value in self._fdiff_written.items():

@@ -12,7 +12,7 @@ from typing import Any, Protocol, SupportsIndex, cast
 
 from ...foreign_errors import not_foreign
 from ..dependency_nodes import SequenceItems
-from ..proxy_context import Answers, Pair, ProxyContext, Refuse, Where, label
+from ..proxy_context import Pair, ProxyContext, Refuse, Resolve, Where, label
 from ..revalidation import Dependency, Revalidation
 from ..value_kinds import MISSING
 from ..written.write_targets import WriteTarget, list_item
@@ -73,7 +73,7 @@ class CalledContainer:
         for method, args in self.calls:
             getattr(self.real, method)(*map(original, args))
 
-    def carry_over(self, release: Answers, refuse: Refuse) -> None:
+    def carry_over(self, release: Resolve, refuse: Refuse) -> None:
         """Do the same to the user's container, and note it for later calls."""
         if self.written():
             self.context.repeats.called(self.where, self.node, self.calls)
@@ -199,7 +199,7 @@ class ListProxy(CalledContainer, MutableSequence[object]):
             self.real[:] = [original(item) for item in self.items]
         super().write(original)
 
-    def carry_over(self, release: Answers, refuse: Refuse) -> None:
+    def carry_over(self, release: Resolve, refuse: Refuse) -> None:
         if self.items is None:
             super().carry_over(release, refuse)
         elif self.written():  # it is written to the user's already

@@ -9,7 +9,7 @@ from typing import cast
 
 from ...foreign_errors import Suppressed, not_foreign
 from ..dependency_nodes import ABSENT, Equal, Instance
-from ..proxy_context import Answers, CachedProperty, Pair, ProxyContext, Refuse, Where, label
+from ..proxy_context import CachedProperty, Pair, ProxyContext, Refuse, Resolve, Where, label
 from ..revalidation import Revalidation
 from ..value_kinds import MISSING, item_key, leaf_key
 from ..written.write_targets import WritePlace, in_slot, item_of
@@ -84,7 +84,7 @@ class ObjectProxy:
             for name in names:
                 self.fetch(name)
 
-    def carry_over(self, release: Answers, refuse: Refuse) -> None:
+    def carry_over(self, release: Resolve, refuse: Refuse) -> None:
         """Store in the user's object what the run has stored in the proxy."""
         state = state_of(type(self.proxy))
         if state is not None and state.real is not type(self.real):

@@ -21,11 +21,11 @@ from ...foreign_errors import hiding, not_foreign, uninterrupted_entry
 from ...tree import node_class
 from ..dependency_nodes import Identical
 from ..proxy_context import (
-    Answers,
     CachedProperty,
     Pair,
     ProxyContext,
     Refuse,
+    Resolve,
     Where,
     label,
     opaque,
@@ -222,7 +222,7 @@ class UserObjects:
 
     # ------------------------------------------------------------------------------- the end
 
-    def carry_over(self, refuse: Refuse, release: Answers | None = None) -> None:
+    def carry_over(self, refuse: Refuse, release: Resolve | None = None) -> None:
         """Store in the user's objects and classes what the run has stored in their proxies."""
         release = release or self.release
         for proxy in tuple(self.objects.values()):

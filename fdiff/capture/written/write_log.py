@@ -25,7 +25,7 @@ from ..dependency_nodes import Array, Attributes
 from ..formatted_texts import MARK, FormattedValue, goes_to, parts
 from ..printing_functions import Shown, is_logger, shows_text
 from ..proxies.object_proxy import slot_dict, slots
-from ..proxy_context import Answers
+from ..proxy_context import Resolve
 from ..revalidation import Dependency
 from ..symbolic_numbers import SymbolicNumber
 from ..value_kinds import MISSING, SCALARS, item_key, record_class
@@ -237,7 +237,7 @@ class WriteLog:
         """A text with the values of this run in place of marks."""
         return MARK.sub(lambda match: self._formatted[int(match[1])].text, text)
 
-    def shown_now(self, value: object, settle: Answers) -> object:
+    def shown_now(self, value: object, settle: Resolve) -> object:
         """The value with numbers and texts of this run in place of their symbols."""
         kind = type(value)
         if isinstance(value, Shown):

@@ -17,7 +17,7 @@ from ..non_numeric_data import Content, is_table
 from ..proxies.container_proxies import DictProxy
 from ..proxies.module_proxies import GlobalsProxy
 from ..proxies.object_proxy import store
-from ..proxy_context import Answers, Copy, ProxyContext, Refuse, Repeats, Where, label
+from ..proxy_context import Copy, ProxyContext, Refuse, Repeats, Resolve, Where, label
 from ..value_kinds import MISSING
 from .traced_value_release import Release
 from .write_targets import WritePlace, WriteTarget, attribute_of, in_cell, item_of
@@ -68,7 +68,7 @@ class ContainerCopy(NamedTuple):
                 repeats.wrote(f"a write to `{where}`", where, place, value, before)
 
 
-class Places:
+class OutsidePlaces:
     """All places outside of objects that a run may have written to."""
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ class Places:
             if copy.written():
                 copy.note(repeats)
 
-    def write(self, release: Answers, refuse: Refuse) -> None:
+    def write(self, release: Resolve, refuse: Refuse) -> None:
         """Write to globals, cells and copies what the run left there; elsewhere it wrote itself."""
         for globals_ in self.globals.values():
             for name, value in list(globals_.writes()):
@@ -173,7 +173,7 @@ class Places:
                 with refuse(label(items.where)):
                     items.write(release)
 
-    def see(self, other: Places) -> None:
+    def see(self, other: OutsidePlaces) -> None:
         """Let this run find from now on what another run has written."""
         for key, globals_ in other.globals.items():
             if (mine := self.globals.get(key)) is not None:

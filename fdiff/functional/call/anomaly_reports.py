@@ -140,9 +140,9 @@ def _values(anomaly: Anomaly, line: Line | None) -> str:
     forward = _forward_node(anomaly, line)
     for entry in np.argwhere(np.broadcast_to(anomaly.mask, anomaly.value.shape))[:SHOWN]:
         at = tuple(map(int, entry))
-        told = [_applied(anomaly, i, at) for i in (forward, anomaly.path[0]) if i is not None]
+        words = [_applied(anomaly, i, at) for i in (forward, anomaly.path[0]) if i is not None]
         place = f"at {list(at)}: " if at else ""
-        lines.append(f"\n{place}{', '.join(dict.fromkeys(told))}")
+        lines.append(f"\n{place}{', '.join(dict.fromkeys(words))}")
     return "".join(lines)
 
 
@@ -193,10 +193,10 @@ def _excerpt(anomaly: Anomaly) -> str:
     for i in ids:
         node = tape.nodes[i]
         # A constant is one node, whoever asks for it: which line did so first, says nothing.
-        told = None if node.primitive is CONSTANT else tape.lines.get(i, (None,))[0]
+        line = None if node.primitive is CONSTANT else tape.lines.get(i, (None,))[0]
         mark = ">" if i == path[0] else " "
         types = ", ".join(map(str, node.types))
-        lines.append(f"\n{mark} %{i}: {types} = {operation_text(node)}{_comment(told)}")
+        lines.append(f"\n{mark} %{i}: {types} = {operation_text(node)}{_comment(line)}")
     more = "\n  ..." if len(anomaly.path) > len(path) else ""
     return "\nOn the tape, towards the result:" + "".join(lines) + more
 

@@ -14,9 +14,9 @@ from ..ir.parallel import ParallelProgram
 from ..kernel_source import STARTED, KernelSource, TextFacts, WorkspaceBuffer
 from ..runtime.status_errors import OUT_OF_RANGE
 from .lines import (
-    Line,
     LineKind,
     Lines,
+    TextLine,
     deeper,
     has_loops_of_moves,
     leave,
@@ -60,7 +60,7 @@ def emit(
     regions += [Region((time_stamp(len(program.items)),))] * timed
     trips, angles = facts = _has_trips(program), _has_angles(program)
     tail = [*_results(program), _return(angles=angles)]
-    functions: list[Line] = []
+    functions: list[TextLine] = []
     memory = {t.name: f"r{where[t.name]}" for t in program.temporaries}
     body = [line for region in regions for line in region.placed(region.lines)]
     if len(body) > LONG and not timed:
@@ -96,14 +96,14 @@ def _names(lines: Lines) -> set[str]:
     return {name for text in code for name in names_in(text)}
 
 
-def time_stamp(k: int) -> Line:
+def time_stamp(k: int) -> TextLine:
     """The line that notes when item `k` of a timed kernel begins."""
     return store(f"{STAMPS}[{k}]", "rt.ticks()")
 
 
-def first_time_stamp(k: int) -> Line:
+def first_time_stamp(k: int) -> TextLine:
     """The line of a time stamp in a kernel of several threads: the first that gets there counts."""
-    return Line(f"rt.compare_exchange({STAMPS}, {k}, 0, rt.ticks())")
+    return TextLine(f"rt.compare_exchange({STAMPS}, {k}, 0, rt.ticks())")
 
 
 def _emit_parallel(
@@ -112,13 +112,13 @@ def _emit_parallel(
     """The kernel that several threads run."""
     where, buffers = allocate(program)
     text = parallel_text(where, len(program.outputs), symbols)
-    body: list[Line] = []
+    body: list[TextLine] = []
     for k, item in enumerate(program.items):
         body += [first_time_stamp(k)] * timed
         body += emit_parallel(item, text)
     body += [first_time_stamp(len(program.items))] * timed
     results = _results(program)
-    tail = [Line("if thread == 0:"), *deeper(results)] if results else []
+    tail = [TextLine("if thread == 0:"), *deeper(results)] if results else []
     memory = [text.memory(t) for t in program.temporaries]
     prologue = worker_prologue(buffers, begin + len(buffers) + 1)
     trips, angles = facts = _has_trips(program), _has_angles(program)
@@ -146,7 +146,7 @@ def _nests_and_calls(program: LoopProgram | ParallelProgram) -> Iterator[Nest | 
     return (part for item in items for part in nests_and_calls(item))
 
 
-def _with_numbered_bodies(lines: list[Line], program: LoopProgram | ParallelProgram) -> list[Line]:
+def _with_numbered_bodies(lines: Lines, program: LoopProgram | ParallelProgram) -> Lines:
     """The lines with bodies numbered as they come: ``x0_b6_b3`` of the second one is ``x0_b2``."""
     numbers = {suffix: f"_b{k}" for k, (suffix, _) in enumerate(_programs(program))}
     if len(numbers) == 1:
@@ -167,27 +167,27 @@ def _has_angles(program: LoopProgram | ParallelProgram) -> bool:
     return any(has_angle(statement) for nest in nests for statement in nest.all_statements)
 
 
-def _locals(trips: bool, angles: bool) -> list[Line]:  # noqa: FBT001 - both facts
+def _locals(trips: bool, angles: bool) -> list[TextLine]:  # noqa: FBT001 - both facts
     """When the kernel began, for loops over trips; the flag that an argument was out of range."""
     return [let(STARTED, "rt.ticks()")] * trips + [let("out_of_range", "False")] * angles
 
 
-def _results(program: LoopProgram | ParallelProgram) -> list[Line]:
+def _results(program: LoopProgram | ParallelProgram) -> list[TextLine]:
     """The stores of results that are locals."""
     return [store(f"{out.name}[0]", out.scalar) for out in program.outputs if out.scalar]
 
 
-def _return(*, angles: bool) -> Line:
+def _return(*, angles: bool) -> TextLine:
     return leave(f"{OUT_OF_RANGE} if out_of_range else 0" if angles else 0)
 
 
 def _kernel(
-    graph: KernelGraph, lines: list[Line], parameters: list[str], *, timed: bool
-) -> list[Line]:
+    graph: KernelGraph, lines: list[TextLine], parameters: list[str], *, timed: bool
+) -> list[TextLine]:
     """The kernel's function from these lines; `parameters` follow the parameters of the graph."""
     every = ", ".join([*_parameters(graph, timed=timed), *parameters])
     prologue = _prologue(graph, _names(lines))
-    return [Line(f"def kernel({every}):"), *deeper((*prologue, *lines))]
+    return [TextLine(f"def kernel({every}):"), *deeper((*prologue, *lines))]
 
 
 def _regions(item: Item | Conditional, symbols: SymbolTable, depth: int = 0) -> Iterator[Region]:
@@ -236,9 +236,9 @@ def _pointer(dtype: str) -> str:
     return f"{'u1' if dtype == 'b1' else dtype}*"
 
 
-def _prologue(graph: KernelGraph, used: set[str]) -> list[Line]:
+def _prologue(graph: KernelGraph, used: set[str]) -> list[TextLine]:
     """Assignments of the strides, sizes and numbers among the names that are used."""
-    lines: list[Line] = []
+    lines: list[TextLine] = []
     first = 0
     for k, i in enumerate(graph.inputs):
         op = graph.ops[i]

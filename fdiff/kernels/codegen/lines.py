@@ -33,7 +33,7 @@ class LineKind(Enum):
 LOOPS = (LineKind.LOOP, LineKind.MINOR_LOOP, LineKind.TRIPS)  # which count
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line of text, inside `depth` blocks, which may assign the local `target`.
 
     `functions` are the elementary functions that it calls, one for each call.
@@ -45,49 +45,49 @@ class Line(NamedTuple):
     depth: int = 0
     functions: tuple[str, ...] = ()
 
-    def renamed(self, names: Mapping[str, str]) -> Line:
+    def renamed(self, names: Mapping[str, str]) -> TextLine:
         """The line with other names."""
         target = names.get(self.target, self.target)
         return self._replace(text=renamed(self.text, names), target=target)
 
 
-Lines = Sequence[Line]
+Lines = Sequence[TextLine]
 
 
-def let(target: str, value: str, functions: tuple[str, ...] = ()) -> Line:
+def let(target: str, value: str, functions: tuple[str, ...] = ()) -> TextLine:
     """A local becomes a value."""
-    return Line(f"{target} = {value}", target=target, functions=functions)
+    return TextLine(f"{target} = {value}", target=target, functions=functions)
 
 
-def load(target: str, entry: str) -> Line:
+def load(target: str, entry: str) -> TextLine:
     """A local becomes an entry of memory."""
-    return Line(f"{target} = {entry}", LineKind.MOVE, target)
+    return TextLine(f"{target} = {entry}", LineKind.MOVE, target)
 
 
-def store(entry: str, value: str) -> Line:
+def store(entry: str, value: str) -> TextLine:
     """An entry of memory becomes a local, a number or another entry."""
-    return Line(f"{entry} = {value}", LineKind.MOVE)
+    return TextLine(f"{entry} = {value}", LineKind.MOVE)
 
 
-def loop_head(variable: str, bounds: str, kind: LineKind = LineKind.MINOR_LOOP) -> Line:
+def loop_head(variable: str, bounds: str, kind: LineKind = LineKind.MINOR_LOOP) -> TextLine:
     """The head of a loop that counts."""
-    return Line(f"for {variable} in range({bounds}):", kind, variable)
+    return TextLine(f"for {variable} in range({bounds}):", kind, variable)
 
 
-def comment(text: str) -> Line:
+def comment(text: str) -> TextLine:
     """A comment."""
-    return Line(f"# {text}", LineKind.COMMENT)
+    return TextLine(f"# {text}", LineKind.COMMENT)
 
 
-def leave(value: object) -> Line:
+def leave(value: object) -> TextLine:
     """The kernel ends with a status."""
-    return Line(f"return {value}", LineKind.LEAVE)
+    return TextLine(f"return {value}", LineKind.LEAVE)
 
 
-def deeper(lines: Iterable[Line], levels: int = 1) -> Iterator[Line]:
+def deeper(lines: Iterable[TextLine], levels: int = 1) -> Iterator[TextLine]:
     """The lines inside more blocks: `levels` of them."""
     for text, kind, target, depth, functions in lines:  # in half the time of `_replace`
-        yield Line(text, kind, target, depth + levels, functions)
+        yield TextLine(text, kind, target, depth + levels, functions)
 
 
 _STATUS_NAMES = {
@@ -102,13 +102,13 @@ _STATUS_NAMES = {
 }
 
 
-def text_of(lines: Iterable[Line]) -> str:
+def text_of(lines: Iterable[TextLine]) -> str:
     """The lines as text, in which comments name the statuses."""
     name_of = _STATUS_NAMES.get
     return "".join(f"{INDENT * line.depth}{line.text}{name_of(line.text, '')}\n" for line in lines)
 
 
-def texts_of(lines: Iterable[Line]) -> list[str]:
+def texts_of(lines: Iterable[TextLine]) -> list[str]:
     """The text of each line."""
     return [f"{INDENT * line.depth}{line.text}" for line in lines]
 

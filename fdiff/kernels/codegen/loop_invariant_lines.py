@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from ..ir.index_expressions import plus, strides, times
 from ..ir.loops import Access, Nest, Statement, StatementKind, depth_of
 from ..ir.operation_costs import formula_facts
-from .lines import Line, deeper, let
+from .lines import TextLine, deeper, let
 
 T = TypeVar("T")
 
@@ -65,16 +65,16 @@ class LoopLines(Generic[T]):
         return self.bases[text]
 
 
-def pick_lines(target: str, at: str, comparison: str, operands: Sequence[str]) -> list[Line]:
+def pick_lines(target: str, at: str, comparison: str, operands: Sequence[str]) -> list[TextLine]:
     """Keep a value that is better than the best so far, or the first NaN, and where it stands."""
     value, best = operands
     return [
-        Line(f"if {value} {comparison} {best} or ({value} != {value} and {best} == {best}):"),
+        TextLine(f"if {value} {comparison} {best} or ({value} != {value} and {best} == {best}):"),
         *deeper((let(best, value), let(target, at))),
     ]
 
 
-def lines_of_local(statement: Statement, out_of_bounds: Sequence[Line]) -> list[Line]:
+def lines_of_local(statement: Statement, out_of_bounds: Sequence[TextLine]) -> list[TextLine]:
     """The lines of a statement that computes a local of others; none of other statements.
 
     Those `out_of_bounds` follow where a position lies outside of its axis.
@@ -91,7 +91,7 @@ def lines_of_local(statement: Statement, out_of_bounds: Sequence[Line]) -> list[
         return [let(target, f"np.int64({position})")]
     return [
         let(target, f"{position} + {text} if {position} < 0 else {position}"),
-        Line(f"if {target} < 0 or {target} >= {text}:"),
+        TextLine(f"if {target} < 0 or {target} >= {text}:"),
         *deeper(out_of_bounds),
     ]
 

@@ -6,12 +6,12 @@ from ..ir.loops import Guard, Nest, Statement, StatementKind
 from ..ir.operation_costs import formula_facts
 from ..passes.tile.loop_collapse import collapse
 from ..runtime.status_errors import OUT_OF_BOUNDS
-from .lines import Line, LineKind, comment, deeper, leave, let, load, loop_head, store
+from .lines import LineKind, TextLine, comment, deeper, leave, let, load, loop_head, store
 from .loop_invariant_lines import LoopLines, lines_of_local, pick_lines
 from .symbol_table import SymbolTable
 
 
-class _Lines(LoopLines[Line]):
+class _Lines(LoopLines[TextLine]):
     """The lines of a nest; `checked` are arguments of sin, cos and tan whose range was checked."""
 
     def __init__(self, nest: Nest, symbols: SymbolTable) -> None:
@@ -20,7 +20,7 @@ class _Lines(LoopLines[Line]):
         self.checked: set[str] = set()
 
 
-def emit_nest(nest: Nest, symbols: SymbolTable) -> list[Line]:
+def emit_nest(nest: Nest, symbols: SymbolTable) -> list[TextLine]:
     """Lines of the nest; loops that walk through memory in order are collapsed into one."""
     nest = nest if nest.excluded else collapse(nest)
     lines = _Lines(nest, symbols)
@@ -49,7 +49,7 @@ def emit_nest(nest: Nest, symbols: SymbolTable) -> list[Line]:
     return out
 
 
-def _loop(depth: int, bounds: str) -> Line:
+def _loop(depth: int, bounds: str) -> TextLine:
     """The head of the loop at this depth."""
     return loop_head(f"i{depth}", bounds, LineKind.LOOP)._replace(depth=depth)
 
@@ -59,7 +59,7 @@ def _branch(lines: _Lines, guard: Guard, statements: tuple[Statement, ...]) -> N
     inner = lines.before[lines.rank]
     tests = [f"{begin} <= i{k} < {end}" for k, begin, end in guard]
     if tests:
-        inner.append(Line(f"if {' and '.join(tests)}:"))
+        inner.append(TextLine(f"if {' and '.join(tests)}:"))
     for statement in statements:
         lines.depth[statement.target] = lines.rank
         text = _range_check(lines, statement) + _text(lines, statement)
@@ -72,9 +72,9 @@ def _range(nest: Nest, depth: int) -> str:
     return nest.domain[depth] if bounds is None else ", ".join(bounds)
 
 
-def _outer(lines: _Lines, nest: Nest) -> tuple[list[Line], str]:
+def _outer(lines: _Lines, nest: Nest) -> tuple[list[TextLine], str]:
     """The outer loops, and the test that their iteration is inside the excluded box."""
-    out: list[Line] = []
+    out: list[TextLine] = []
     last = lines.rank - 1
     for depth in range(last):
         out += deeper(lines.before[depth], depth)
@@ -84,7 +84,7 @@ def _outer(lines: _Lines, nest: Nest) -> tuple[list[Line], str]:
     return out, " and ".join(f"{begin} <= i{k} < {end}" for k, begin, end in bounds)
 
 
-def _loops_around_box(lines: _Lines, nest: Nest) -> list[Line]:
+def _loops_around_box(lines: _Lines, nest: Nest) -> list[TextLine]:
     """Loops around the excluded box: the innermost runs up to it, then on from its end."""
     out, inside = _outer(lines, nest)
     last = lines.rank - 1
@@ -98,7 +98,7 @@ def _loops_around_box(lines: _Lines, nest: Nest) -> list[Line]:
     return out
 
 
-def _edges(lines: _Lines, nest: Nest) -> list[Line]:
+def _edges(lines: _Lines, nest: Nest) -> list[TextLine]:
     """A nest over the few entries of an edge: one scalar loop that jumps over the excluded box.
 
     It is little code, as LLVM would take longer to vectorise it than it ever runs.
@@ -106,7 +106,7 @@ def _edges(lines: _Lines, nest: Nest) -> list[Line]:
     out, inside = _outer(lines, nest)
     last = lines.rank - 1
     size, own = nest.domain[last], nest.excluded[last]
-    jump: list[Line] = []
+    jump: list[TextLine] = []
     if own is None:
         out.append(_loop(last, f"0 if {inside} else {size}"))
     else:
@@ -115,7 +115,8 @@ def _edges(lines: _Lines, nest: Nest) -> list[Line]:
         head = (let("begin", begin), let("skip", skip), loop_head("e", f"{size} - skip"))
         out += deeper(head, last)
         jump = [let(f"i{last}", "e if e < begin else e + skip")]
-    return [*out, *deeper((*jump, Line("rt.keep_scalar()"), *lines.before[lines.rank]), lines.rank)]
+    jump += [TextLine("rt.keep_scalar()"), *lines.before[lines.rank]]
+    return [*out, *deeper(jump, lines.rank)]
 
 
 def _emit(lines: _Lines, statement: Statement) -> None:
@@ -128,7 +129,7 @@ def has_angle(statement: Statement) -> bool:
     return formula_facts(statement.text).has_angle
 
 
-def _range_check(lines: _Lines, statement: Statement) -> list[Line]:
+def _range_check(lines: _Lines, statement: Statement) -> list[TextLine]:
     """Before the first sine, cosine or tangent of a value: whether it is out of their range."""
     if not has_angle(statement) or statement.operands[0] in lines.checked:
         return []
@@ -137,13 +138,13 @@ def _range_check(lines: _Lines, statement: Statement) -> list[Line]:
     )
     lines.checked.add(statement.operands[0])
     check = f"out_of_range |= rt.out_of_range({statement.operands[0]})"
-    return [Line(check, LineKind.FLAG, "out_of_range")]
+    return [TextLine(check, LineKind.FLAG, "out_of_range")]
 
 
 _OUT_OF_BOUNDS = (leave(OUT_OF_BOUNDS),)
 
 
-def _text(lines: _Lines, statement: Statement) -> list[Line]:
+def _text(lines: _Lines, statement: Statement) -> list[TextLine]:
     kind, target, text, operands, access, _ = statement
     if local := lines_of_local(statement, _OUT_OF_BOUNDS):
         return local
@@ -164,4 +165,4 @@ def _text(lines: _Lines, statement: Statement) -> list[Line]:
     simple = at.isidentifier() or at.isdigit()
     first, at = ([], at) if simple else ([let(target, at)], target)
     updated = text.format(lines.symbols.operand(name, at), operands[0])
-    return [*first, Line(f"{name}[{at}] = {updated}", functions=formula_facts(text).elementary)]
+    return [*first, TextLine(f"{name}[{at}] = {updated}", functions=formula_facts(text).elementary)]

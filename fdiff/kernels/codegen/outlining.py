@@ -15,7 +15,7 @@ from itertools import chain
 
 from ...lazy_attributes import cached_property
 from ..ir.expression_names import are_names, split_at_names
-from .lines import LOOPS, Line, LineKind, deeper
+from .lines import LOOPS, LineKind, TextLine, deeper
 
 LONG = 400  # lines from which on a kernel is outlined
 STRAIGHT = 40  # lines from which on straight code is outlined, too
@@ -25,16 +25,16 @@ STRAIGHT = 40  # lines from which on straight code is outlined, too
 class Region:
     """Consecutive lines of a kernel inside `depth` tile loops; the head of one `is_head`."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[TextLine, ...]
     depth: int = 0
     is_head: bool = False
 
-    def placed(self, lines: Iterable[Line]) -> Iterator[Line]:
+    def placed(self, lines: Iterable[TextLine]) -> Iterator[TextLine]:
         """Lines as they stand in the kernel in the place of this region."""
         return deeper(lines, self.depth)
 
     @cached_property
-    def code(self) -> list[Line]:
+    def code(self) -> list[TextLine]:
         """The lines without comments."""
         return [line for line in self.lines if line.kind is not LineKind.COMMENT]
 
@@ -84,20 +84,20 @@ class Region:
 
 
 def outline(
-    regions: Sequence[Region], tail: list[Line], memory: Mapping[str, str]
-) -> tuple[list[Line], list[Line]]:
+    regions: Sequence[Region], tail: list[TextLine], memory: Mapping[str, str]
+) -> tuple[list[TextLine], list[TextLine]]:
     """Lines of the functions, and lines of the kernel's body without its `tail`.
 
     `memory` is the buffer of each temporary, so that no function gets one buffer under two names:
     its parameters do not alias.
     """
-    functions, body = _Functions(memory), list[Line]()
+    functions, body = _Functions(memory), list[TextLine]()
     for region, results in zip(regions, _live_after(regions, tail), strict=True):
         body += region.placed(functions.call(region, results))
     return functions.lines, body
 
 
-def _live_after(regions: Sequence[Region], tail: list[Line]) -> list[tuple[str, ...]]:
+def _live_after(regions: Sequence[Region], tail: list[TextLine]) -> list[tuple[str, ...]]:
     """The names each region assigns that are read later, or in the next iteration of its loop.
 
     This is liveness analysis, from the last region to the first; loops are taken as a whole.
@@ -120,9 +120,9 @@ class _Functions:
     def __init__(self, memory: Mapping[str, str]) -> None:
         self._memory = memory
         self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
-        self.lines: list[Line] = []
+        self.lines: list[TextLine] = []
 
-    def call(self, region: Region, results: tuple[str, ...]) -> Iterable[Line]:
+    def call(self, region: Region, results: tuple[str, ...]) -> Iterable[TextLine]:
         """The region as a call of a function, or as it is."""
         parameters = [n for n in region.names if n in region.read]
         arguments = [self._memory.get(n, n) for n in parameters]
@@ -137,14 +137,13 @@ class _Functions:
             self._known[key] = f"outlined{len(self._known)}"
             self._define(self._known[key], region, parameters, results)
         call = f"{self._known[key]}({', '.join(arguments)})"
-        return [Line(f"{', '.join(results)} = {call}" if results else call)]
+        return [TextLine(f"{', '.join(results)} = {call}" if results else call)]
 
     def _define(
         self, name: str, region: Region, parameters: list[str], results: tuple[str, ...]
     ) -> None:
         self.lines += [
-            Line(f"def {name}({', '.join(parameters)}):"),
-            *deeper((*region.lines, Line(f"return {', '.join(results)}" if results else "return"))),
-            Line(""),
-            Line(""),
+            TextLine(f"def {name}({', '.join(parameters)}):"),
+            *deeper((*region.lines, TextLine(f"return {', '.join(results)}".rstrip()))),
+            *(TextLine(""), TextLine("")),
         ]

@@ -26,7 +26,7 @@ from ..ir.parallel import (
 from ..kernel_source import WorkspaceBuffer
 from ..runtime.status_errors import ABANDONED
 from ..runtime.worker_code import WORKER
-from .lines import Line, LineKind, deeper, leave, let, load, loop_head, store
+from .lines import LineKind, Lines, TextLine, deeper, leave, let, load, loop_head, store
 from .loop_nest import emit_nest
 from .program_items import emit_item
 from .symbol_table import SymbolTable, call_text
@@ -41,14 +41,14 @@ class ParallelText:
     """
 
     buffers: Mapping[str, int]
-    barrier: tuple[Line, ...]
+    barrier: tuple[TextLine, ...]
     symbols: SymbolTable
 
     def copy(self, name: str, number: str) -> str:
         """Position of a copy in a buffer that has one for each thread or part."""
         return f"{number} * copy_size{self.buffers[name]}"
 
-    def memory(self, temporary: Temporary) -> Line:
+    def memory(self, temporary: Temporary) -> TextLine:
         """The line that names the memory of a temporary; a worker knows only its own copy."""
         name, buffer = temporary.name, f"r{self.buffers[temporary.name]}"
         if temporary.copies == THREADS:
@@ -61,11 +61,11 @@ def parallel_text(buffers: Mapping[str, int], outputs: int, symbols: SymbolTable
     count = 1 + max(buffers.values(), default=-1)
     written = [f"out{k}" for k in range(outputs)] + [f"r{k}" for k in range(count)]
     call = call_text("barrier", "worker", "first_part", *written)
-    barrier = (Line(f"if {call} != 0:"), *deeper([leave(ABANDONED)]))
+    barrier = (TextLine(f"if {call} != 0:"), *deeper([leave(ABANDONED)]))
     return ParallelText(buffers, barrier, symbols)
 
 
-def worker_prologue(buffers: tuple[WorkspaceBuffer, ...], first: int) -> list[Line]:
+def worker_prologue(buffers: tuple[WorkspaceBuffer, ...], first: int) -> list[TextLine]:
     """Which worker this is, and how many parts there are: entry `first` of the integer table.
 
     The sizes of single copies of the buffers follow it there.
@@ -78,7 +78,7 @@ def worker_prologue(buffers: tuple[WorkspaceBuffer, ...], first: int) -> list[Li
     return [*own_words, load("parts", f"ints[{first}]"), *sizes, let("first_part", "0")]
 
 
-def emit_parallel(item: Nest | ParallelLoop | SerialRegion, text: ParallelText) -> list[Line]:
+def emit_parallel(item: Nest | ParallelLoop | SerialRegion, text: ParallelText) -> list[TextLine]:
     """The lines of an item of a parallel program."""
     if isinstance(item, Nest):
         return emit_nest(item, text.symbols)
@@ -87,7 +87,7 @@ def emit_parallel(item: Nest | ParallelLoop | SerialRegion, text: ParallelText) 
     return _emit_serial(item, text)
 
 
-def _emit_serial(item: SerialRegion, text: ParallelText) -> list[Line]:
+def _emit_serial(item: SerialRegion, text: ParallelText) -> list[TextLine]:
     """Lines for one worker; the others read the locals that they need from memory."""
     lines = [line for inner in item.items for line in emit_item(inner, text.symbols)]
     stored = (store(f"{slot}[0]", name) for name, slot in item.locals)
@@ -95,11 +95,11 @@ def _emit_serial(item: SerialRegion, text: ParallelText) -> list[Line]:
     return [*_once([*lines, *stored], text), *loaded]
 
 
-def _once(lines: Iterable[Line], text: ParallelText) -> list[Line]:
+def _once(lines: Iterable[TextLine], text: ParallelText) -> list[TextLine]:
     """Lines for the first worker that comes: a loop of one part."""
     return [
-        Line(f"if {_next('first_part + 1', 0)} == 0:"),
-        *deeper((*lines, Line(_next("first_part + 1", 1)))),
+        TextLine(f"if {_next('first_part + 1', 0)} == 0:"),
+        *deeper((*lines, TextLine(_next("first_part + 1", 1)))),
         let("first_part", "first_part + 1"),
         *text.barrier,
     ]
@@ -110,7 +110,7 @@ def _next(end: str, done: int) -> str:
     return f"{call_text('next_part', 'worker', end, str(done))} - first_part"
 
 
-def _emit_loop(item: ParallelLoop, inside: Iterable[Line], text: ParallelText) -> list[Line]:
+def _emit_loop(item: ParallelLoop, inside: Lines, text: ParallelText) -> list[TextLine]:
     """The parts of a loop, then what their private results come to."""
     totals = item.totals
     continues = [t for t in totals if t.continues]
@@ -130,18 +130,18 @@ def _emit_loop(item: ParallelLoop, inside: Iterable[Line], text: ParallelText) -
     ]
 
 
-def _each_part(one_part: Iterable[Line], text: ParallelText) -> list[Line]:
+def _each_part(one_part: Iterable[TextLine], text: ParallelText) -> list[TextLine]:
     """A loop over the parts that this worker takes, and a barrier."""
     return [
         let("part", _next("first_part + parts", 0)),
-        Line("while part < parts:", LineKind.WHILE),
+        TextLine("while part < parts:", LineKind.WHILE),
         *deeper((*one_part, let("part", _next("first_part + parts", 1)))),
         let("first_part", "first_part + parts"),
         *text.barrier,
     ]
 
 
-def _zeroed(private: Temporary, text: ParallelText) -> list[Line]:
+def _zeroed(private: Temporary, text: ParallelText) -> list[TextLine]:
     """A part's own copy of memory, filled with zeros."""
     copy = name_of_private_copy(private)
     return [
@@ -151,7 +151,7 @@ def _zeroed(private: Temporary, text: ParallelText) -> list[Line]:
     ]
 
 
-def _reduced(total: PrivateReduction, text: ParallelText) -> list[Line]:
+def _reduced(total: PrivateReduction, text: ParallelText) -> list[TextLine]:
     """A reduction over the results of all parts, in their order."""
     entry = text.symbols.operand(total.slot, text.copy(total.slot, "other"))
     combined = total.combine.format(total.name, entry)
@@ -159,11 +159,11 @@ def _reduced(total: PrivateReduction, text: ParallelText) -> list[Line]:
     return [
         let(total.name, total.neutral),
         loop_head("other", "parts"),
-        *deeper((Line("rt.keep_scalar()"), let(total.name, combined, functions))),
+        *deeper((TextLine("rt.keep_scalar()"), let(total.name, combined, functions))),
     ]
 
 
-def _final(item: ParallelLoop, text: ParallelText) -> list[Line]:
+def _final(item: ParallelLoop, text: ParallelText) -> list[TextLine]:
     """Lines for values computed from reductions: all workers compute them, one stores them."""
     values = tuple(s for s in item.final if s.access is None)
     stores = tuple(s for s in item.final if s.access is not None)
@@ -171,14 +171,14 @@ def _final(item: ParallelLoop, text: ParallelText) -> list[Line]:
     return [*computed, *(_once(emit_nest(Nest((), stores), text.symbols), text) if stores else ())]
 
 
-def _added(item: ParallelLoop, text: ParallelText) -> list[Line]:
+def _added(item: ParallelLoop, text: ParallelText) -> list[TextLine]:
     """The private copies of all parts added to memory: a parallel loop over its entries.
 
     It is kept scalar, as vectorising it would take LLVM long, for little work.
     """
     if not item.copies:
         return []
-    one_part: list[Line] = []
+    one_part: list[TextLine] = []
     ends = ("part", "part + 1")
     for whole, private in item.copies:
         count, entry, total = size(whole.dims), f"{whole.name}[entry]", f"sum_{private.name}"
@@ -187,7 +187,7 @@ def _added(item: ParallelLoop, text: ParallelText) -> list[Line]:
         one_part += [
             loop_head("entry", bounds),
             *deeper((load(total, entry), loop_head("other", "parts"))),
-            *deeper((Line("rt.keep_scalar()"), let(total, f"rt.add({total}, {other})")), 2),
+            *deeper((TextLine("rt.keep_scalar()"), let(total, f"rt.add({total}, {other})")), 2),
             *deeper([store(entry, total)]),
         ]
     return _each_part(one_part, text)

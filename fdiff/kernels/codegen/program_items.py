@@ -6,8 +6,6 @@ those from ``rt.part_begin(rows, part, parts)`` to the beginning of the next par
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ..ir.control_items import ControlItem
 from ..ir.loops import (
     AHEAD,
@@ -22,7 +20,7 @@ from ..ir.loops import (
     TileLoop,
     VersionedLoop,
 )
-from .lines import Line, LineKind, deeper, let, loop_head
+from .lines import LineKind, Lines, TextLine, deeper, let, loop_head
 from .loop_nest import emit_nest
 from .sequential_loop import emit_control
 from .small_matrices import emit_inline
@@ -33,7 +31,9 @@ _LEAST_AHEAD, _MOST_AHEAD = 64, 256  # rows that are read ahead to find the end 
 _LOOKAHEAD = "lookahead"
 
 
-def emit_item(item: Item | Conditional, symbols: SymbolTable, *, part: bool = False) -> list[Line]:
+def emit_item(
+    item: Item | Conditional, symbols: SymbolTable, *, part: bool = False
+) -> list[TextLine]:
     """The lines of an item."""
     if isinstance(item, Nest):
         return emit_nest(item, symbols)
@@ -46,15 +46,15 @@ def emit_item(item: Item | Conditional, symbols: SymbolTable, *, part: bool = Fa
     if isinstance(item, VersionedLoop):
         return _emit_versions(item, symbols, part=part)
     zero, other = (deeper(emit_nest(nest, symbols)) for nest in (item.zero, item.other))
-    return [Line(f"if {item.local} == 0:"), *zero, Line("else:"), *other]
+    return [TextLine(f"if {item.local} == 0:"), *zero, TextLine("else:"), *other]
 
 
-def _body(loop: TileLoop, symbols: SymbolTable, *, part: bool) -> list[Line]:
+def _body(loop: TileLoop, symbols: SymbolTable, *, part: bool) -> list[TextLine]:
     """The lines for one tile."""
     return [line for item in loop.items for line in emit_item(item, symbols, part=part)]
 
 
-def tile_head(loop: TileLoop, *, part: bool = False) -> list[Line]:
+def tile_head(loop: TileLoop, *, part: bool = False) -> list[TextLine]:
     """The head of a loop over tiles of rows."""
     rows, counter = loop.rows, f"{BLOCK}s"
     count = f"({rows} + {BLOCK} - 1) // {BLOCK}"
@@ -66,7 +66,7 @@ def tile_head(loop: TileLoop, *, part: bool = False) -> list[Line]:
     ]
 
 
-def _emit_versions(loop: VersionedLoop, symbols: SymbolTable, *, part: bool) -> list[Line]:
+def _emit_versions(loop: VersionedLoop, symbols: SymbolTable, *, part: bool) -> list[TextLine]:
     """A loop over runs of rows: each is found by reading ahead, and has the first version it fits.
 
     How many rows are read ahead follows from the length of the last run: rows that are read but lie
@@ -84,7 +84,7 @@ def _emit_versions(loop: VersionedLoop, symbols: SymbolTable, *, part: bool) -> 
     lines = [least, let(END, f"min({BEGIN} + {block}, {rows})"), *fallback]
     for version in reversed(loop.versions):
         lines = _choice(version, lines, symbols)
-    runs = Line(f"while {END} < {rows}:", LineKind.WHILE)
+    runs = TextLine(f"while {END} < {rows}:", LineKind.WHILE)
     return [least, let(END, begin), runs, *deeper((*body, *lines))]
 
 
@@ -93,7 +93,7 @@ def _part_of(count: str) -> tuple[str, str]:
     return f"rt.part_begin({count}, part, parts)", f"rt.part_begin({count}, part + 1, parts)"
 
 
-def _choice(version: LoopVersion, other: Iterable[Line], symbols: SymbolTable) -> list[Line]:
+def _choice(version: LoopVersion, other: Lines, symbols: SymbolTable) -> list[TextLine]:
     """The lines of a version if the rows ahead fit it, else the others."""
     size = f"{END} - {BEGIN}"
     end = version.ends[0] if len(version.ends) == 1 else f"min({', '.join(version.ends)})"
@@ -101,8 +101,8 @@ def _choice(version: LoopVersion, other: Iterable[Line], symbols: SymbolTable) -
     nests = (line for nest in version.items for line in emit_nest(nest, symbols))
     return [
         let(END, end),
-        Line(f"if {' and '.join([f'{size} >= {_SHORTEST_RUN}', *version.tests])}:"),
+        TextLine(f"if {' and '.join([f'{size} >= {_SHORTEST_RUN}', *version.tests])}:"),
         *deeper((adapted, *nests)),
-        Line("else:"),
+        TextLine("else:"),
         *deeper(other),
     ]

@@ -16,11 +16,11 @@ from ..ir.loops import NUMPY, Item
 from ..ir.word_table import NAMES
 from ..kernel_source import STARTED, TRIP
 from ..runtime.status_errors import NOT_CONVERGED, OUT_OF_BOUNDS, STOPPED
-from .lines import Line, LineKind, comment, deeper, leave, let, load, loop_head, store
+from .lines import LineKind, TextLine, comment, deeper, leave, let, load, loop_head, store
 from .symbol_table import SymbolTable
 
 _UNROLLED = 16  # entries up to which they are copied one by one
-Emit = Callable[[Item, SymbolTable], list[Line]]
+Emit = Callable[[Item, SymbolTable], list[TextLine]]
 _NONE: Mapping[str, str] = {}
 
 
@@ -52,18 +52,18 @@ class BodyText:
             return f"{self.own(out.name)}[0]" + " != 0" * (out.dtype == "b1")
         return self.own(out.scalar) if out.scalar.isidentifier() else out.scalar
 
-    def stack(self) -> Iterator[Line]:
+    def stack(self) -> Iterator[TextLine]:
         """The lines that take memory of few entries from the stack."""
         for t in self.body.lowered.temporaries:
             if self.body.is_on_stack(t):
                 yield self.taken(t.name, t.dtype, self.body.on_stack(t.dims))
 
-    def taken(self, name: str, dtype: str, count: int) -> Line:
+    def taken(self, name: str, dtype: str, count: int) -> TextLine:
         """The line that allocates `count` words on the stack."""
         word = "uint8" if dtype == "b1" else NAMES[dtype]
         return let(self.own(name), f"rt.{word}(rt.stack({count}))")
 
-    def copied(self, to: str, source: str, dims: Dims) -> list[Line]:
+    def copied(self, to: str, source: str, dims: Dims) -> list[TextLine]:
         """The lines that copy memory of this shape."""
         count, entry = self.body.entries(dims), self.own("entry")
         if count is not None and count <= _UNROLLED:
@@ -71,7 +71,7 @@ class BodyText:
         body = store(f"{to}[{entry}]", f"{source}[{entry}]")
         return [loop_head(entry, size(dims)), *deeper([body])]
 
-    def _renamed(self, lines: list[Line], names: set[str]) -> list[Line]:
+    def _renamed(self, lines: list[TextLine], names: set[str]) -> list[TextLine]:
         """The lines with `names`, and all that they assign, as they are called in the kernel."""
         assigned = {line.target for line in lines if line.target}
         own = {name: self.own(name) for name in names | assigned}
@@ -83,7 +83,7 @@ _SELDOM = (1 << 6) - 1  # trips that may take long, after which a loop looks at 
 _LATE = 1 << 28  # ticks of the clock, about a tenth of a second: 268,435,456
 
 
-def emit_control(item: ControlItem, symbols: SymbolTable, emit: Emit) -> list[Line]:
+def emit_control(item: ControlItem, symbols: SymbolTable, emit: Emit) -> list[TextLine]:
     """The lines of a loop or a switch; `emit` gives the lines of an item of a body."""
     if isinstance(item, Switch):
         return [comment(item.comment), *_switch(item, symbols, emit)]
@@ -121,11 +121,11 @@ class _LoopText:
 
     # --- the loop ---------------------------------------------------------------------------
 
-    def counted(self, body: list[Line]) -> list[Line]:
+    def counted(self, body: list[TextLine]) -> list[TextLine]:
         """A loop over rows."""
         return [loop_head(self.own(TRIP), self.count, LineKind.TRIPS), *deeper(body)]
 
-    def conditional(self, body: list[Line], emit: Emit) -> list[Line]:
+    def conditional(self, body: list[TextLine], emit: Emit) -> list[TextLine]:
         """A loop that runs while its condition is true, and counts its trips."""
         trip, limit, condition = self.own(TRIP), self.loop.limit, self.loop.condition
         assert condition is not None
@@ -136,30 +136,30 @@ class _LoopText:
         memory = [] if out.scalar else [test.taken(out.name, out.dtype, 1)]
         many = [
             comment("the limit of trips: status NOT_CONVERGED, less the limit"),
-            Line(f"if {trip} == {limit}:"),
+            TextLine(f"if {trip} == {limit}:"),
             *deeper([leave(f"{NOT_CONVERGED} - {limit}")]),
         ]
         lines = [
             *test.lines,
-            Line(f"if not ({test.output(0)}):"),
-            *deeper([Line("break")]),
+            TextLine(f"if not ({test.output(0)}):"),
+            *deeper([TextLine("break")]),
             *(many if limit else ()),
             *body,
             let(trip, f"{trip} + 1"),
         ]
-        head = Line("while True:", LineKind.TRIPS)
+        head = TextLine("while True:", LineKind.TRIPS)
         return [*test.stack(), *memory, let(trip, "0"), head, *deeper(lines)]
 
-    def trips(self) -> Iterator[Line]:
+    def trips(self) -> Iterator[TextLine]:
         """The number of trips, if only a run tells it, checked against the number of rows."""
         if self.loop.trips:
             yield load(self.count, f"{self.loop.trips}[0]")
-            yield Line(f"if {self.count} < 0 or {self.count} > {self.loop.length}:")
+            yield TextLine(f"if {self.count} < 0 or {self.count} > {self.loop.length}:")
             yield from deeper([leave(OUT_OF_BOUNDS)])
 
     # --- before and after its trips ---------------------------------------------------------
 
-    def stack(self) -> Iterator[Line]:
+    def stack(self) -> Iterator[TextLine]:
         """Memory of few entries: carries, before and after a trip, and temporaries."""
         yield from self.body.stack()
         for k, out in enumerate(self.outputs[: self.loop.carries]):
@@ -169,7 +169,7 @@ class _LoopText:
             if few and out.dims and not self.loop.stays(k):
                 yield self.body.taken(f"x{k}", out.dtype, few)
 
-    def begin(self) -> Iterator[Line]:
+    def begin(self) -> Iterator[TextLine]:
         """Lines before the first trip: initial carries and invariants."""
         first = len(self.inputs) - self.loop.rows
         for k, name in enumerate(self.loop.operands[:first]):
@@ -183,7 +183,7 @@ class _LoopText:
             else:
                 yield let(self.own(f"x{k}"), name)
 
-    def end(self) -> Iterator[Line]:
+    def end(self) -> Iterator[TextLine]:
         """Lines behind the last trip: results, and zeros for rows that no trip has."""
         loop = self.loop
         for k, out in enumerate(self.outputs):
@@ -195,7 +195,7 @@ class _LoopText:
             elif k < loop.carries and loop.alternates(k):
                 last, other = self.carry(k), self.own(out.name)
                 back = [*self.copied(name, last, out.dims), let(other, last)]
-                yield Line(f"if {self.own(TRIP) if loop.condition else self.count} & 1 == 1:")
+                yield TextLine(f"if {self.own(TRIP) if loop.condition else self.count} & 1 == 1:")
                 yield from deeper(back)
             elif k >= loop.carries and loop.trips:
                 entries, entry = size(out.dims), self.own("entry")
@@ -207,7 +207,7 @@ class _LoopText:
 
     # --- a trip -----------------------------------------------------------------------------
 
-    def look(self) -> list[Line]:
+    def look(self) -> list[TextLine]:
         """Lines that end the loop if an exception waits, or if a call that was short takes long.
 
         A loop whose trips may be long looks in each trip, another one in every 65,536th.
@@ -216,12 +216,12 @@ class _LoopText:
         each, seldom = (f"{self.own(TRIP)} & {most} == {most} and " for most in (_LOOK, _SELDOM))
         now, then = ("", seldom) if self.loop.body.is_long else (each, "")
         late = f"{word} < 0 and {then}rt.ticks() - {STARTED} > {_LATE}"
-        test = Line(f"if {now}({word} > 0 or {late}):")
+        test = TextLine(f"if {now}({word} > 0 or {late}):")
         often = "a trip" if self.loop.body.is_long else f"{_LOOK + 1:,} trips"
         why = f"once in {often}: whether an exception waits, or a call lasts for 2**28 ticks"
         return [comment(why), test, *deeper([leave(STOPPED)])]
 
-    def begin_of_trip(self) -> Iterator[Line]:
+    def begin_of_trip(self) -> Iterator[TextLine]:
         """Its number, its rows, and where its outs go."""
         loop = self.loop
         if loop.reverse:
@@ -240,9 +240,9 @@ class _LoopText:
                 at = times(self.row, size(out.dims))
                 yield let(self.own(out.name), f"rt.offset({loop.results[k]}, {at})")
 
-    def end_of_trip(self) -> Iterator[Line]:
+    def end_of_trip(self) -> Iterator[TextLine]:
         """Outs that are numbers, and the carries of the next trip, all read before any is set."""
-        loop, numbers = self.loop, list[Line]()
+        loop, numbers = self.loop, list[TextLine]()
         for k, out in enumerate(self.outputs):
             if k >= loop.carries:
                 if out.scalar:
@@ -263,7 +263,7 @@ class _LoopText:
 # --- switches -----------------------------------------------------------------------------------
 
 
-def _switch(item: Switch, symbols: SymbolTable, emit: Emit) -> Iterator[Line]:
+def _switch(item: Switch, symbols: SymbolTable, emit: Emit) -> Iterator[TextLine]:
     """An ``if`` for each branch but the last."""
     index = item.bodies[0].own("index")
     yield load(index, f"{item.index}[0]")
@@ -271,11 +271,11 @@ def _switch(item: Switch, symbols: SymbolTable, emit: Emit) -> Iterator[Line]:
     for k, body in enumerate(item.bodies):
         text = BodyText(body, symbols, emit, _memory_of(item))
         if k < last:
-            yield Line(f"{'elif' if k else 'if'} {index} <= {k}:")
+            yield TextLine(f"{'elif' if k else 'if'} {index} <= {k}:")
         elif last:
-            yield Line("else:")
+            yield TextLine("else:")
         lines = [*text.stack(), *_numbers(item, text), *text.lines, *_results(item, text)]
-        yield from deeper(lines or [Line("pass")]) if last else lines
+        yield from deeper(lines or [TextLine("pass")]) if last else lines
 
 
 def _memory_of(item: Switch) -> Mapping[str, str]:
@@ -285,14 +285,14 @@ def _memory_of(item: Switch) -> Mapping[str, str]:
     return names | {f"out{k}": name for k, name in enumerate(item.results)}
 
 
-def _numbers(item: Switch, text: BodyText) -> Iterator[Line]:
+def _numbers(item: Switch, text: BodyText) -> Iterator[TextLine]:
     """The operands that are numbers."""
     for k, (name, (_, dims)) in enumerate(zip(item.operands, text.body.inputs, strict=True)):
         if not dims:
             yield let(text.own(f"x{k}"), text.symbols.entry(name, "0"))
 
 
-def _results(item: Switch, text: BodyText) -> Iterator[Line]:
+def _results(item: Switch, text: BodyText) -> Iterator[TextLine]:
     """The results that are numbers."""
     for k, out in enumerate(text.body.lowered.outputs):
         if out.scalar:

@@ -12,11 +12,11 @@ from itertools import product
 
 from ..ir.loops import NUMPY, Call
 from ..runtime.status_errors import INDEFINITE, SINGULAR, ZERO_AT
-from .lines import Line, comment, deeper, leave, let, loop_head, store
+from .lines import TextLine, comment, deeper, leave, let, loop_head, store
 from .unrolled_steps import Matrix, factorise, pull_back_factor, substitute, transposed
 
 
-def emit_inline(call: Call) -> list[Line]:
+def emit_inline(call: Call) -> list[TextLine]:
     """The lines of a call for literal sizes, without the lines of the stack."""
     text = _InlineText(call)
     _WRITERS[call.name](text)
@@ -29,7 +29,7 @@ class _InlineText:
     """Lines so far; results are stored by `store`, in numbers of the call's dtype."""
 
     def __init__(self, call: Call) -> None:
-        self.call, self.lines = call, list[Line]()
+        self.call, self.lines = call, list[TextLine]()
         self.order = int(call.sizes[1])
         self.columns = int(call.sizes[-1]) if len(call.sizes) > 2 else self.order
         self.real = NUMPY[call.dtype]
@@ -74,7 +74,7 @@ class _InlineText:
 
     def ends(self, condition: str, status: int) -> None:
         """The kernel ends with a status where the condition is true."""
-        self.lines += [Line(f"if {condition}:"), *deeper([leave(status)])]
+        self.lines += [TextLine(f"if {condition}:"), *deeper([leave(status)])]
 
 
 # --- elimination with partial pivoting ----------------------------------------------------------
@@ -90,7 +90,7 @@ def _eliminated(text: _InlineText, rows: Matrix, *, may_fail: bool) -> tuple[Mat
         if k < n - 1:
             rows, exchanged = _pivoted(text, rows, k)
             sign = text.let(f"-{sign} if {exchanged} else {sign}")
-        pivot, below = rows[k][k], list[Line]()
+        pivot, below = rows[k][k], list[TextLine]()
         for row in rows[k + 1 :]:
             part = f"{row[k]}p"
             below.append(let(part, f"{row[k]} / {pivot}"))
@@ -102,7 +102,7 @@ def _eliminated(text: _InlineText, rows: Matrix, *, may_fail: bool) -> tuple[Mat
             text.lines += below
         else:
             sign = text.let(f"0.0 if {pivot} == 0 else {sign}")
-            text.lines += [Line(f"if {pivot} != 0:"), *deeper(below)] if below else []
+            text.lines += [TextLine(f"if {pivot} != 0:"), *deeper(below)] if below else []
     return rows, sign
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..ir.loops import Call
 from ..runtime.routines import parameters
-from .lines import Line, LineKind, comment, deeper, leave
+from .lines import LineKind, TextLine, comment, deeper, leave
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class SymbolTable:
         """The value of an entry of memory, in brackets where an expression needs them."""
         return f"({self.entry(name, at)})" if name in self.truths else self.entry(name, at)
 
-    def legend(self) -> list[Line]:
+    def legend(self) -> list[TextLine]:
         """Comments that tell which routines are called by address, and with what."""
         return [
             comment(f"ints[{self.first + k}]: {routine}({', '.join(parameters(routine))})")
             for k, routine in enumerate(self.routines)
         ]
 
-    def call(self, item: Call, *, part: bool) -> list[Line]:
+    def call(self, item: Call, *, part: bool) -> list[TextLine]:
         """The call of a routine. The address of the table of BLAS follows the routines' addresses.
 
         A parallel loop uses the next table, of functions that start no threads.
@@ -54,8 +54,8 @@ class SymbolTable:
         called = f"status = {call_text(f'ints[{address}]', *arguments)}"
         return [
             comment(item.comment),
-            Line(called, LineKind.LEAVE, "status"),
-            Line("if status != 0:"),
+            TextLine(called, LineKind.LEAVE, "status"),
+            TextLine("if status != 0:"),
             *deeper([leave("status")]),
         ]
 

@@ -23,7 +23,7 @@ from .fuse.dead_stores import eliminate_dead_stores
 from .fuse.effects import effects_of_plan
 from .fuse.fusion_rounds import Schedule
 from .fuse.memory_reads import fused_nodes
-from .listing import Form
+from .listing import ProgramForm
 from .materialise.graph_analysis import ALWAYS, MOVED, REPEATED
 from .materialise.materialisation import Plan
 from .pipeline import forms
@@ -129,7 +129,7 @@ def _node_of(op: Operation) -> int:
     return op.name.node if isinstance(op.name, _NameOfNode) else -1
 
 
-def _counted(program: Form) -> tuple[int, str]:
+def _counted(program: ProgramForm) -> tuple[int, str]:
     """The number of parts of a program, and their unit."""
     if isinstance(program, KernelGraph):
         computing = [op for op in program.ops if not (op.kind.is_leaf or op.kind.is_view)]

@@ -13,10 +13,10 @@ from ..ir.printing import INDENT, graph_text, program_text
 from .fuse.fusion_rounds import Schedule
 from .materialise.materialisation import Plan
 
-Form = KernelGraph | Plan | Schedule | LoopProgram | ParallelProgram
+ProgramForm = KernelGraph | Plan | Schedule | LoopProgram | ParallelProgram
 
 
-def listing(program: Form) -> str:
+def listing(program: ProgramForm) -> str:
     """A graph in SSA form, a plan as such a graph with its memory, a schedule, or loops."""
     if isinstance(program, KernelGraph):
         return graph_text(program)

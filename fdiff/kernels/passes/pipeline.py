@@ -34,7 +34,7 @@ from ..ir.loops import LoopProgram
 from ..ir.parallel import ParallelProgram
 from .fuse.dead_stores import eliminate_dead_stores
 from .fuse.fusion_rounds import fuse, fuse_for_gpu
-from .listing import Form, listing
+from .listing import ProgramForm, listing
 from .lower.loop_program import lower
 from .lower.sequential_loops import lower_bodies
 from .materialise.graph_analysis import GraphAnalysis
@@ -58,10 +58,10 @@ class Pass(NamedTuple):
 
     name: str
     level: str  # the form of the program it leaves, as listed above
-    function: Callable[..., Form | None]  # None where there is nothing to share
+    function: Callable[..., ProgramForm | None]  # None where there is nothing to share
     needs: str
     leaves: str
-    for_cuda: Callable[..., Form] | None = None  # what does it for a GPU, if that is another one
+    for_cuda: Callable[..., ProgramForm] | None = None  # the function for GPUs, if another
 
 
 def materialise(graph: KernelGraph) -> Plan:
@@ -170,29 +170,25 @@ NAMES = tuple(p.name for p in PASSES)
 LAST = FOR_CPU[-1].name
 
 
-def run(graph: KernelGraph, until: str = LAST) -> Form:
+def run(graph: KernelGraph, until: str = LAST) -> ProgramForm:
     """Run the passes up to `until`: in the CPU's list if it is there, else in CUDA's."""
     if until not in NAMES:
         raise ValueError(f"no pass is called {until!r}")
     cpu = any(p.name == until for p in (*PORTABLE, *FOR_CPU))
-    program: Form = graph
-    for step, _, after in forms(graph, FOR_CPU if cpu else FOR_CUDA):
-        program = after
-        if step.name == until:
-            break
-    return program
+    steps = forms(graph, FOR_CPU if cpu else FOR_CUDA)
+    return next(program for step, _, program in steps if step.name == until)
 
 
 def forms(
     graph: KernelGraph, target: tuple[Pass, ...] = FOR_CPU
-) -> Iterator[tuple[Pass, Form, Form]]:
+) -> Iterator[tuple[Pass, ProgramForm, ProgramForm]]:
     """Each pass on the way to a target, with the program before and after it."""
-    program: Form = graph
+    program: ProgramForm = graph
     _verify(program, graph, "as it comes from the tape")
     for step in (*PORTABLE, *target):
         function = step.function if target is FOR_CPU else step.for_cuda or step.function
         with span(step.name, COMPILE):
-            before, program = program, cast("Form", function(program))
+            before, program = program, cast("ProgramForm", function(program))
         _inspect(step, before, program, graph)
         yield step, before, program
 
@@ -228,7 +224,7 @@ def text_after(graph: KernelGraph, name: str) -> str:
     return listing(for_threads(program, graph, frozenset(range(len(program.items)))) or program)
 
 
-def _inspect(step: Pass, before: Form, program: Form, graph: KernelGraph) -> None:
+def _inspect(step: Pass, before: ProgramForm, program: ProgramForm, graph: KernelGraph) -> None:
     """Verify and print the program after a pass, where the environment asks for it."""
     if step.name in _printed(dumped()):
         text = "(unchanged)\n" if program == before else listing(program)
@@ -247,7 +243,7 @@ def _printed(words: frozenset[str]) -> frozenset[str]:
     return frozenset(NAMES) if "passes" in words else words
 
 
-def _verify(program: Form, graph: KernelGraph, place: str) -> None:
+def _verify(program: ProgramForm, graph: KernelGraph, place: str) -> None:
     """Check the laws of the program, if the environment asks for it."""
     if not verifying():
         return

@@ -54,8 +54,8 @@ def _blocks_to() -> int:
     wanted = [
         environment_value(f"{name}_NUM_THREADS") for name in ("OPENBLAS", "GOTO", "OMP", "MKL")
     ]
-    told = next((int(n) for n in wanted if n and n.isdecimal()), 0)
-    return 1 << 26 if (told or bound_cores()) == 1 else 1 << 18
+    threads_asked = next((int(n) for n in wanted if n and n.isdecimal()), 0)
+    return 1 << 26 if (threads_asked or bound_cores()) == 1 else 1 << 18
 
 
 def _module(name: str) -> ModuleType:

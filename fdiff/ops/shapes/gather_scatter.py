@@ -15,7 +15,7 @@ from ...arraytype import INT, ArrayType, Shape, broadcast, distinct
 from ...facets import EagerRule, LayoutRule, Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import PRIMITIVES, Primitive, Sample, register
-from ...trace import TracedArray, apply, constant_value
+from ...trace import TracedArray, TracedArrays, apply, constant_value
 from ...trace.operation_cache import READS_ENTRY
 from ...trace.provenance import through_scatter
 from .. import late_term_rules as term_rules
@@ -47,7 +47,7 @@ def _scatter(bar: np.ndarray, *indices: np.ndarray, shape: Shape) -> np.ndarray:
     return out
 
 
-def _lead(indices: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[TracedArray]:
+def _lead(indices: TracedArrays, mapped: Sequence[bool], size: int) -> list[TracedArray]:
     """Index arrays for a batch: each gets the batch axis in front, and a first index counts along the batch."""
     ndim = max(i.ndim - m for i, m in zip(indices, mapped, strict=True))
     shape = (size, *indices[mapped.index(True)].shape[1:]) if any(mapped) else (size, *indices[0].shape)
@@ -56,7 +56,7 @@ def _lead(indices: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> 
     return [rows, *full]
 
 
-def _gather_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
+def _gather_batch(args: TracedArrays, mapped: Sequence[bool], size: int) -> list[object]:
     x, *indices = args
     if not mapped[0]:
         return [apply(gather, x, *all_mapped(indices, mapped[1:], size))]
@@ -68,7 +68,7 @@ def _gather_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int
     return [transpose_call(out, (n, *range(n), *range(n + 1, out.ndim)))]
 
 
-def _scatter_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, shape: Shape) -> list[object]:
+def _scatter_batch(args: TracedArrays, mapped: Sequence[bool], size: int, *, shape: Shape) -> list[object]:
     bar, *indices = args
     if any(mapped[1:]):
         return [apply(scatter_add, *all_mapped([bar], mapped[:1], size), *_lead(indices, mapped[1:], size), shape=(size, *shape))]
@@ -108,7 +108,6 @@ iota = register(
         lowering=Lowering(KernelRule(Kind.IOTA)), samples=(Sample(lambda rng: (), {"size": 4}),),
     )
 )  # fmt: skip
-Args = Sequence[TracedArray]
 
 
 def _set_type(x: ArrayType, values: ArrayType, *indices: ArrayType) -> tuple[ArrayType, ...]:
@@ -120,7 +119,7 @@ def _store(x: np.ndarray, values: np.ndarray, *indices: np.ndarray) -> np.ndarra
     return x
 
 
-def _set_transposes(bar: TracedArray, args: Args) -> list[object]:
+def _set_transposes(bar: TracedArray, args: TracedArrays) -> list[object]:
     x, values, *indices = args
     part = apply(gather, bar, *indices)
     mine = _last_store_mask(x, indices)
@@ -130,7 +129,7 @@ def _set_transposes(bar: TracedArray, args: Args) -> list[object]:
     return [apply(scatter_set, bar, np.zeros(values.shape, bar.dtype), *indices), part]
 
 
-def _last_store_mask(x: TracedArray, indices: Args) -> TracedArray | None:
+def _last_store_mask(x: TracedArray, indices: TracedArrays) -> TracedArray | None:
     """Mask of the values that were not overwritten by a later store to the same entry; None if all indices differ."""
     if all(i.size == 1 for i in indices):
         return None
@@ -154,7 +153,7 @@ def _is_window(index: TracedArray) -> bool:
     return index.home.builder.nodes[index.id].primitive is PRIMITIVES["window_indices"]
 
 
-def _set_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
+def _set_batch(args: TracedArrays, mapped: Sequence[bool], size: int) -> list[object]:
     indices = args[2:]
     full = [
         a if m else apply(spread, a, shape=(size, *a.shape))

@@ -18,7 +18,7 @@ from ...ops.control.switch import SWITCH
 from ...ops.control.while_loop import LENGTH, SIZED, WHILE
 from ...primitive import ZERO
 from ...tape import Tape
-from ...trace import Array, Trace, TracedArray, apply_many, splice
+from ...trace import Array, Trace, TracedArrays, apply_many, splice
 from ...trace.derived_lines import kept_by_value
 from ..activity import depends
 from ..batch import batch
@@ -30,9 +30,6 @@ from ..simplify import SimplifyingTrace
 from .bodies import Places, moving
 from .loop_pruning import prune_loops
 from .loop_rules import batched_body, pushed_body, zeros_like
-
-Traced = Sequence[TracedArray]
-
 
 # --- tapes: how all of them move, and what is pulled back -----------------------------------------
 
@@ -59,7 +56,7 @@ def _moving_places(tapes: Sequence[Tape], dots: Sequence[object]) -> tuple[Place
     return wrt, tuple(outs)
 
 
-def _spread_out(results: Sequence[TracedArray], places: Places, count: int) -> list[object]:
+def _spread_out(results: TracedArrays, places: Places, count: int) -> list[object]:
     """Results at their places, `ZERO` at the others."""
     by_place = dict(zip(places, results, strict=True))
     return [by_place.get(k, ZERO) for k in range(count)]
@@ -81,7 +78,7 @@ def _wanted_places(
 
 
 def _jvp_switch(
-    dots: Sequence[object], args: Traced, outs: Traced, *, branches: tuple[Tape, ...]
+    dots: Sequence[object], args: TracedArrays, outs: TracedArrays, *, branches: tuple[Tape, ...]
 ) -> list[object]:
     wrt, moved = _moving_places(branches, dots[1:])
     if not moved:
@@ -92,7 +89,7 @@ def _jvp_switch(
 
 
 def _vjp_switch(
-    bars: Sequence[object], args: Traced, outs: Traced, *, needed: Sequence[bool],
+    bars: Sequence[object], args: TracedArrays, outs: TracedArrays, *, needed: Sequence[bool],
     branches: tuple[Tape, ...],
 ) -> list[object]:  # fmt: skip
     wrt, of = _wanted_places(branches, bars, needed[1:])
@@ -141,7 +138,7 @@ def _masked_tape(tape: Tape, wrt: Places, of: Places, masked: Places, left_out: 
 
 
 def _batch_switch(
-    args: Traced, mapped: Sequence[bool], size: int, *, branches: tuple[Tape, ...]
+    args: TracedArrays, mapped: Sequence[bool], size: int, *, branches: tuple[Tape, ...]
 ) -> list[object]:
     """The branch for all; where elements take different ones, all branches, and a choice."""
     on = tuple(map(bool, mapped[1:]))
@@ -171,8 +168,8 @@ def _with_inputs(tape: Tape, types: tuple[ArrayType, ...], places: Places) -> Ta
 
 
 def _jvp_while(
-    dots: Sequence[object], args: Traced, outs: Traced, *, body: Tape, carries: int, cond: Tape,
-    limit: int,
+    dots: Sequence[object], args: TracedArrays, outs: TracedArrays, *, body: Tape, carries: int,
+    cond: Tape, limit: int,
 ) -> list[object]:  # fmt: skip
     wrt = moving(body, carries, [dot is not ZERO for dot in dots])
     moved = [k for k in wrt if k < carries]
@@ -203,8 +200,8 @@ def _reverse_while(body: Tape, carries: int, wrt: Places, of: Places) -> Tape:
 
 
 def _vjp_while(
-    bars: Sequence[object], args: Traced, outs: Traced, *, needed: Sequence[bool], body: Tape,
-    carries: int, cond: Tape, limit: int,
+    bars: Sequence[object], args: TracedArrays, outs: TracedArrays, *, needed: Sequence[bool],
+    body: Tape, carries: int, cond: Tape, limit: int,
 ) -> list[object]:  # fmt: skip
     of = tuple([o for o, bar in enumerate(bars) if bar is not ZERO])
     wrt = tuple([k for k, need in enumerate(needed) if need and args[k].type.floating])
@@ -214,7 +211,7 @@ def _vjp_while(
 
 
 def _batch_while(
-    args: Traced, mapped: Sequence[bool], size: int, *, body: Tape, carries: int, cond: Tape,
+    args: TracedArrays, mapped: Sequence[bool], size: int, *, body: Tape, carries: int, cond: Tape,
     limit: int,
 ) -> list[object]:  # fmt: skip
     """Until all elements are done; carries of those that are stay as they are."""
@@ -266,7 +263,9 @@ def _masked_while(wide: Tape, test: Tape, carries: int) -> tuple[Tape, Tape]:
 # --- tapes whose loops have as many trips as a run tells ------------------------------------------
 
 
-def _jvp_sized(dots: Sequence[object], args: Traced, outs: Traced, *, tape: Tape) -> list[object]:
+def _jvp_sized(
+    dots: Sequence[object], args: TracedArrays, outs: TracedArrays, *, tape: Tape
+) -> list[object]:
     wrt, moved = _moving_places([tape], dots)
     if not moved:
         return [ZERO] * len(outs)
@@ -276,8 +275,9 @@ def _jvp_sized(dots: Sequence[object], args: Traced, outs: Traced, *, tape: Tape
 
 
 def _vjp_sized(
-    bars: Sequence[object], args: Traced, outs: Traced, *, needed: Sequence[bool], tape: Tape
-) -> list[object]:
+    bars: Sequence[object], args: TracedArrays, outs: TracedArrays, *, needed: Sequence[bool],
+    tape: Tape,
+) -> list[object]:  # fmt: skip
     wrt, of = _wanted_places([tape], bars, needed)
     if not wrt:
         return [ZERO] * len(args)
@@ -286,7 +286,9 @@ def _vjp_sized(
     return _spread_out(results, wrt, len(args))
 
 
-def _batch_sized(args: Traced, mapped: Sequence[bool], size: int, *, tape: Tape) -> list[object]:
+def _batch_sized(
+    args: TracedArrays, mapped: Sequence[bool], size: int, *, tape: Tape
+) -> list[object]:
     return [*apply_many(SIZED, *args, tape=batch(tape, tuple(map(bool, mapped)), size))]
 
 

@@ -23,12 +23,11 @@ from ...named_tuples import NamedTuple
 from ...ops.shapes.gather_scatter import gather, scatter_set
 from ...ops.shapes.view_ops import slice_, update
 from ...tape import Node, Tape
-from ...trace import Trace, TracedArray, apply
+from ...trace import Trace, TracedArray, TracedArrays, apply
 from ..activity import needed_nodes
 from .minimum_cut import SINK, SOURCE, UNBOUNDED, FlowGraph
 
 _ENTRYWISE = 64  # operations of an entry of a result, up to which it is computed again for nothing
-Traced = Sequence[TracedArray]
 _TRIPS = 1 << 10  # of a loop that ends when it is done
 _FREE = frozenset(("elementwise", "leaf", "barrier", ""))
 
@@ -69,7 +68,7 @@ class Restored(NamedTuple):
         return entries
 
     def put_back(
-        self, tape: Tape, ids: Mapping[int, int], trace: Trace, last: TracedArray, old: Traced
+        self, tape: Tape, ids: Mapping[int, int], trace: Trace, last: TracedArray, old: TracedArrays
     ) -> TracedArray:
         """The array as it was before a trip, which has left the `last` one; `old` are entries."""
         for i, part in zip(reversed(self.stores), reversed(old), strict=True):

@@ -20,7 +20,7 @@ from ...ops.shapes.gather_scatter import iota
 from ...ops.shapes.view_ops import spread
 from ...primitive import ZERO
 from ...tape import Tape
-from ...trace import TracedArray, apply, apply_many, splice
+from ...trace import TracedArray, TracedArrays, apply, apply_many, splice
 from ...trace.derived_lines import kept_by_value
 from ..activity import depends
 from ..batch import batch
@@ -30,8 +30,6 @@ from ..reverse import masked_vjp
 from ..simplify import SimplifyingTrace
 from .bodies import Places, entered, moving, read_inputs, rearranged
 from .loop_memory import Pullback, pullback_of
-
-Traced = Sequence[TracedArray]
 
 
 def zeros_like(x: TracedArray) -> object:
@@ -64,8 +62,8 @@ def pushed_body(body: Tape, carries: int, rows: int, wrt: Places) -> tuple[Tape,
 
 
 def _jvp(
-    dots: Sequence[object], args: Traced, outs: Traced, *, body: Tape, carries: int, length: int,
-    reverse: bool, rows: int,
+    dots: Sequence[object], args: TracedArrays, outs: TracedArrays, *, body: Tape, carries: int,
+    length: int, reverse: bool, rows: int,
 ) -> list[object]:  # fmt: skip
     wrt = moving(body, carries, [dot is not ZERO for dot in dots[1:]])
     result: list[object] = [ZERO] * len(body.outputs)
@@ -163,8 +161,8 @@ class _Results:
 
 
 def _vjp(
-    bars: Sequence[object], args: Traced, outs: Traced, *, needed: Sequence[bool], body: Tape,
-    carries: int, length: int, reverse: bool, rows: int, pulls: Pullback | None = None,
+    bars: Sequence[object], args: TracedArrays, outs: TracedArrays, *, needed: Sequence[bool],
+    body: Tape, carries: int, length: int, reverse: bool, rows: int, pulls: Pullback | None = None,
 ) -> list[object]:  # fmt: skip
     if pulls is None:
         seeded = tuple([o for o, bar in enumerate(bars) if isinstance(bar, Bar)])
@@ -193,7 +191,7 @@ def _vjp(
 
 
 def _cotangents(
-    bars: Sequence[object], outs: Traced, pulls: Pullback
+    bars: Sequence[object], outs: TracedArrays, pulls: Pullback
 ) -> tuple[list[object], list[object]]:
     """Initial carries and rows of a reverse loop: cotangents, then masks."""
     pairs = zip(outs, bars, strict=False)
@@ -204,7 +202,7 @@ def _cotangents(
     return state, rows
 
 
-def _delivered(pulls: Pullback, last: int, results: Traced, count: int) -> list[object]:
+def _delivered(pulls: Pullback, last: int, results: TracedArrays, count: int) -> list[object]:
     """The cotangents of the `count` arguments of a loop, from the results of its reverse loop.
 
     That is: of carries, of invariants and of rows cotangents, each time with the masks behind.
@@ -263,8 +261,8 @@ def _rows_first(x: TracedArray) -> np.ndarray:
 
 
 def _batch(
-    args: Traced, mapped: Sequence[bool], size: int, *, body: Tape, carries: int, length: int,
-    reverse: bool, rows: int,
+    args: TracedArrays, mapped: Sequence[bool], size: int, *, body: Tape, carries: int,
+    length: int, reverse: bool, rows: int,
 ) -> list[object]:  # fmt: skip
     if mapped[0]:
         return _batch_trips(
@@ -297,7 +295,7 @@ def _batch(
 
 
 def _batch_trips(
-    args: Traced,
+    args: TracedArrays,
     mapped: Sequence[bool],
     size: int,
     *,

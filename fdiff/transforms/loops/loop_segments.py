@@ -56,8 +56,8 @@ def _bodies_within(tape: Tape, limit: int) -> Tape:
     for i in {i: None for i, _, _ in tape.bodies()}:
         params = tape.nodes[i].params
         if tape.nodes[i].primitive is SIZED:
-            told = budget.get()
-            new = dict(params) if told is None else dict(params) | {"budget": told}
+            budget_bytes = budget.get()
+            new = dict(params) if budget_bytes is None else dict(params) | {"budget": budget_bytes}
         else:
             new = {k: _limited(value, limit) for k, value in params}
         if (changed := tuple(sorted(new.items()))) != params:

@@ -20,14 +20,14 @@ from ...ops.control.loop import LOOP
 from ...ops.control.while_loop import WHILE
 from ...primitive import ZERO
 from ...tape import ITEM, Builder, Node, Tape, Way, rebuild
-from ...trace import Trace, apply_many
+from ...trace import Trace, TracedArrays, apply_many
 from ..checkpoint_rules import CheckpointRule
 from ..cotangent_masks import Bar
-from ..custom_calls import CALL, Traced, checkpoints_inlined
+from ..custom_calls import CALL, checkpoints_inlined
 from ..loops.loop_pruning import prune_loops
 from ..pipeline import COTANGENTS, TANGENTS, derive
 from ..sparsity.jacobian_pattern import pattern
-from .loop_patterns import Places, loop_patterns
+from .loop_patterns import EntriesOf, loop_patterns
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -46,7 +46,9 @@ class DeclaredCall(CheckpointRule):
         self.patterns, self.plain = tuple(patterns), len(patterns) - linear
         self._derived: dict[tuple[str, tuple[int, ...]], DeclaredCall] = {}
 
-    def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
+    def pushed(
+        self, residuals: TracedArrays, args: TracedArrays, dots: Sequence[object]
+    ) -> list[object]:
         """The tangent: this call for the arguments it is linear in, one more for all others."""
         plain = self.plain
         moving = tuple([k for k, dot in enumerate(dots[:plain]) if dot is not ZERO])
@@ -62,7 +64,9 @@ class DeclaredCall(CheckpointRule):
             parts += apply_many(CALL, *args[:plain], *seeds, rule=self)
         return [sum(parts[1:], parts[0])]
 
-    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
+    def pulled(
+        self, residuals: TracedArrays, args: TracedArrays, bars: Sequence[object]
+    ) -> list[object]:
         """A cotangent of each real argument, by a call for each."""
         (bar,) = bars
         if not isinstance(bar, Bar):
@@ -114,7 +118,7 @@ def declared_pattern(node: Node, k: int) -> Pattern:
     return None if there is None else intact_scipy.sparse.csr_array(there)
 
 
-def with_declared_calls(tape: Tape, places: Places | None = None) -> Tape:
+def with_declared_calls(tape: Tape, places: EntriesOf | None = None) -> Tape:
     """The tape without checkpoints, in which calls keep the patterns that they declare.
 
     So do loops, where `places` gives the entries of their bodies (`entry_places`): they are made
@@ -130,7 +134,7 @@ def with_declared_calls(tape: Tape, places: Places | None = None) -> Tape:
     return rebuild(tape, Builder(), ways) if ways else tape
 
 
-def _loop_as_calls(tape: Tape, i: int, places: Places) -> dict[int, Way]:
+def _loop_as_calls(tape: Tape, i: int, places: EntriesOf) -> dict[int, Way]:
     """How the outputs of a loop are entered whose Jacobians have a pattern: by a call for each."""
     node = tape.nodes[i]
     patterns = loop_patterns(tape, node, places)

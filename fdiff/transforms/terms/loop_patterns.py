@@ -32,7 +32,7 @@ Patterns = list["csr_array | None"]  # None is a pattern that is not known
 
 
 # Of each output of a tape rows and columns of the entries, for an input; None if nothing is told.
-Places = Callable[[Tape, int], "Sequence[tuple[np.ndarray, np.ndarray] | None]"]
+EntriesOf = Callable[[Tape, int], "Sequence[tuple[np.ndarray, np.ndarray] | None]"]
 
 
 class _BodyPatterns(NamedTuple):
@@ -44,7 +44,7 @@ class _BodyPatterns(NamedTuple):
     blocks: Sequence[Patterns]
 
 
-def loop_patterns(tape: Tape, node: Node, places: Places) -> Sequence[Patterns] | None:
+def loop_patterns(tape: Tape, node: Node, places: EntriesOf) -> Sequence[Patterns] | None:
     """Of each output of a loop its pattern by each input of the body; None where none is known."""
     if node.primitive is LOOP:
         trips = tape.nodes[node.args[0]]
@@ -62,7 +62,7 @@ def loop_patterns(tape: Tape, node: Node, places: Places) -> Sequence[Patterns] 
 
 @kept_by_value
 def _patterns(
-    body: Tape, carries: int, rows: int, order: range | None, places: Places
+    body: Tape, carries: int, rows: int, order: range | None, places: EntriesOf
 ) -> Sequence[Patterns] | None:
     """The patterns of a loop with trips in this order; a run tells their number if it is None."""
     types = (*body.input_types, *body.output_types)
@@ -79,7 +79,7 @@ def _patterns(
     return [list(patterns) for patterns in zip(*columns, strict=True)]
 
 
-def _blocks(body: Tape, places: Places) -> list[Patterns] | None:
+def _blocks(body: Tape, places: EntriesOf) -> list[Patterns] | None:
     """The patterns of a body, full ones where they are unknown; None if full ones are large."""
     blocks: list[Patterns] = [[] for _ in body.outputs]
     for k, t in enumerate(body.input_types):

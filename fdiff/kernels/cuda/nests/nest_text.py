@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ....named_tuples import NamedTuple
-from ...codegen.lines import Line, texts_of
+from ...codegen.lines import TextLine, texts_of
 from ...codegen.loop_invariant_lines import LoopLines, lines_of_local, pick_lines
 from ...ir.combiners import Combiner
 from ...ir.index_expressions import atom, size, strides, times
@@ -300,7 +300,7 @@ class NestText:
     def text(self, statement: Statement) -> list[str]:
         """The lines of a statement."""
         kind, target, text, operands, access, combiner = statement
-        beyond = [Line(f"status[0] = {OUT_OF_BOUNDS}"), Line(f"{target} = 0")]
+        beyond = [TextLine(f"status[0] = {OUT_OF_BOUNDS}"), TextLine(f"{target} = 0")]
         if local := lines_of_local(statement, beyond):
             return texts_of(local)
         assert access is not None

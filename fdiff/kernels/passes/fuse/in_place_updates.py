@@ -149,7 +149,8 @@ class _StoresInPlace:
             within = [a for a in ops[i].args if a in inner]
             of_source = any(plan.storage_of(a) == source for a in leaves)
             reads[i] = of_source or any(reads[a] for a in within)
-            waits[i] = any(self._waits(a, behind) for a in leaves) or any(waits[a] for a in within)
+            written_later = any(self._is_written_later(a, behind) for a in leaves)
+            waits[i] = written_later or any(waits[a] for a in within)
         stack = list(dict.fromkeys(tops))
         while stack:
             i = stack.pop()
@@ -164,7 +165,7 @@ class _StoresInPlace:
                 stack.extend(ops[i].args)
         return saved
 
-    def _waits(self, leaf: int, behind: set[int] | None) -> bool:
+    def _is_written_later(self, leaf: int, behind: set[int] | None) -> bool:
         """Whether a node in memory is written by the effects `behind`, or might be."""
         makers = self.made.get(self.plan.producer_of(self.plan.storage_of(leaf)), ())
         return bool(makers) if behind is None else not behind.isdisjoint(makers)

@@ -61,7 +61,7 @@ class GraphAnalysis:
         if not self._waiting:
             return self.users
         return [
-            [u for u in users if not (self._waits(u, i) or u in self.marks)]
+            [u for u in users if not (self._is_barrier_order_only(u, i) or u in self.marks)]
             for i, users in enumerate(self.users)
         ]
 
@@ -79,12 +79,12 @@ class GraphAnalysis:
         marks: set[int] = set()
         for i in range(len(self.ops) - 1, -1, -1) if self._waiting else ():
             kind, users = self.ops[i].kind, self.users[i]
-            waits = all(u in marks or self._waits(u, i) for u in users)
+            waits = all(u in marks or self._is_barrier_order_only(u, i) for u in users)
             if waits and users and i not in self.outputs and (kind.is_view or kind.is_elementwise):
                 marks.add(i)
         return frozenset(marks)
 
-    def _waits(self, i: int, a: int) -> bool:
+    def _is_barrier_order_only(self, i: int, a: int) -> bool:
         """Whether node `i` only waits for node `a`."""
         return self.ops[i].kind is Kind.BARRIER and self.ops[i].args[0] != a
 

@@ -105,13 +105,13 @@ def table_of_each_step(x):
 def test_values_to_save_are_looked_for_until_one_is_too_large(monkeypatch):
     """120 steps took 100 seconds: each store asked all readers of its array for all they read."""
     asked = []
-    look = in_place_updates._StoresInPlace._waits
+    look = in_place_updates._StoresInPlace._is_written_later
 
     def counted(self, *arguments):
         asked.append(1)
         return look(self, *arguments)
 
-    monkeypatch.setattr(in_place_updates._StoresInPlace, "_waits", counted)
+    monkeypatch.setattr(in_place_updates._StoresInPlace, "_is_written_later", counted)
     monkeypatch.setenv("FDIFF_LOOPS", "unroll")
     x = np.array([0.3, -0.4])
     slope = fdiff.grad(table_of_each_step)
