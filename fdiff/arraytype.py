@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import zip_longest
 from math import gcd, prod
@@ -51,6 +52,11 @@ def type_of(array: np.ndarray | np.generic | DeviceArray) -> ArrayType:
     """Type of a concrete array or NumPy scalar, in native byte order."""
     dtype = array.dtype
     return ArrayType(array.shape, dtype if dtype.isnative else dtype.newbyteorder("="))
+
+
+def without_ones(shape: Iterable[int]) -> Shape:
+    """The lengths of the axes that have more or fewer than one entry."""
+    return tuple([n for n in shape if n != 1])
 
 
 @lru_cache(maxsize=4096)

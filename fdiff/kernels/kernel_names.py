@@ -16,7 +16,7 @@ from .compiler_choice import LLVM, described
 from .loaded_code import digest
 
 # Of object code: what they import from elsewhere in `kernels` is among them, or does not matter.
-_MAKERS = ("ir", "kernel_source.py", "llvm", "machine_code.py", "numba", "runtime")
+_COMPILER_SOURCES = ("ir", "kernel_source.py", "llvm", "machine_code.py", "numba", "runtime")
 _HERE = Path(__file__).parent
 KERNEL = "kernel"  # how kernels are optimised, among the ways of `machine_code`
 
@@ -32,12 +32,12 @@ def name_of(text: str, compiler: str = LLVM, way: str = KERNEL) -> str:
 
 def name_of_text(structure: str) -> str:
     """Name of the text that this version of fdiff generates for a kernel graph."""
-    return hashlib.sha256(f"{_maker()}\n{structure}".encode()).hexdigest()[:40]
+    return hashlib.sha256(f"{_generator_digest()}\n{structure}".encode()).hexdigest()[:40]
 
 
-def makers() -> str:
+def compiler_digest() -> str:
     """A hash of the sources that make machine code of a text, and say what its words mean."""
-    return digest(*(_HERE.joinpath(name) for name in _MAKERS))
+    return digest(*(_HERE.joinpath(name) for name in _COMPILER_SOURCES))
 
 
 @lru_cache(maxsize=1)
@@ -47,11 +47,11 @@ def environment() -> str:
     # `platform.platform()` would start a process to ask for the processor's name
     system = [platform.system(), platform.release(), platform.machine()]
     versions = [llvmlite.__version__, np.__version__, sys.version]
-    return "\n".join([makers(), *versions, *system, _processor()])
+    return "\n".join([compiler_digest(), *versions, *system, _processor()])
 
 
 @lru_cache(maxsize=1)
-def _maker() -> str:
+def _generator_digest() -> str:
     """Everything besides a kernel graph that its text depends on."""
     return "\n".join([digest(_HERE), sys.version])
 

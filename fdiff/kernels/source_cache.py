@@ -19,7 +19,7 @@ from .kernel_source import GeneratedKernel, KernelSource, TextFacts, Work, Works
 from .thread_break_even import parts_for_threads, shared_items
 from .thread_pool import threads
 
-_intact: set[str] = set()  # names of the files that this process read or wrote
+_names_on_disk: set[str] = set()  # names of the files that this process read or wrote
 _sizes: set[int] = set()  # lengths of the tapes that have kernels
 _LONGEST = 1000  # lines of a kernel for threads: nothing in it is outlined, so it compiles slowly
 
@@ -87,7 +87,7 @@ def write_to_disk(graph: KernelGraph, choice: SelectedSource) -> None:
 def has_source_on_disk(graph: KernelGraph) -> bool:
     """Whether the source of a graph is on disk."""
     name = _name(graph)
-    return name in _intact or (bool(name) and disk_cache.has(name))
+    return name in _names_on_disk or (bool(name) and disk_cache.has(name))
 
 
 def record_tape_length(length: int) -> None:
@@ -114,7 +114,7 @@ def forget() -> None:
     _sizes.clear()
     _serial.cache_clear()
     _parallel.cache_clear()
-    _intact.clear()
+    _names_on_disk.clear()
     generation = sys.modules.get(f"{__package__}.codegen.source_generation")
     loop_program = getattr(generation, "loop_program", None)  # None while a thread imports it
     if loop_program is not None:
@@ -151,8 +151,8 @@ def _write(name: str, generated: GeneratedKernel) -> None:
     with no_fork:
         import json  # noqa: PLC0415 - 1 ms that most first results can do without
 
-    if name and name not in _intact:
-        _intact.add(name)
+    if name and name not in _names_on_disk:
+        _names_on_disk.add(name)
         source = generated.source
         record = (
             (source.text, source.routines, source.buffers),
@@ -168,7 +168,7 @@ def _read(name: str) -> GeneratedKernel | None:
     mark(f"text on disk: {'miss' if payload is None else 'hit'}", CACHE)
     if payload is None:
         return None
-    _intact.add(name)
+    _names_on_disk.add(name)
     with no_fork:
         import json  # noqa: PLC0415 - 1 ms that most first results can do without
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..arraytype import disjoint
+from ..arraytype import disjoint, without_ones
 from ..tape import Builder, Node, Params
 from .provenance import origin
 
@@ -75,11 +75,7 @@ def join_reshapes(builder: Builder, args: Ids, items: Params) -> tuple[int | Non
     shape: Ints = items[0][1]
     while (node := builder.nodes[source]).primitive.lowering.shorten is join_reshapes:
         before, between = builder.type(node.args[0]).shape, node.type.shape
-        if min(len(before), len(shape)) > 1 and _without_ones(before) != _without_ones(between):
+        if min(len(before), len(shape)) > 1 and without_ones(before) != without_ones(between):
             break
         source = node.args[0]
     return (source if node.types[0].shape == shape else None), (source,)
-
-
-def _without_ones(shape: Ints) -> Ints:
-    return tuple([n for n in shape if n != 1])

@@ -160,19 +160,21 @@ def pull_back(
     with SimplifyingTrace("backward") as trace:
         sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt], inner=True)
         sweep.fragile.beyond = starts
-        there = [o for o, s in zip(tape.outputs, seeds, strict=True) if s is not None]
+        seeded = [o for o, s in zip(tape.outputs, seeds, strict=True) if s is not None]
         masked = [o for o, s in zip(tape.outputs, seeds, strict=True) if s]
-        bars = [trace.input(tape.nodes[o].type).node for o in there]
+        bars = [trace.input(tape.nodes[o].type).node for o in seeded]
         masks = {o: trace.input(ArrayType(tape.nodes[o].type.shape, BOOL)).node for o in masked}
-        for o, bar in zip(there, bars, strict=True):
+        for o, bar in zip(seeded, bars, strict=True):
             sweep.seed(o, bar, masks.get(o))
         sweep.run()
         results: list[int] = []
         targets: Targets = []
         for k in wrt:
             i = tape.inputs[k]
-            there = i in sweep.bars  # if not, the cotangent is zero whatever is behind it
-            mask = sweep.masks.get(i) if there else sweep.whole_mask(tape.nodes[i].type, False)
+            has_cotangent = i in sweep.bars  # if not, it is zero, whatever its operands are
+            mask = (
+                sweep.masks.get(i) if has_cotangent else sweep.whole_mask(tape.nodes[i].type, False)
+            )
             targets.append((k, len(results), None if mask is None else len(results) + 1))
             results += [sweep.result(i)] if mask is None else [sweep.result(i), mask]
         builder = trace.builder
@@ -202,11 +204,11 @@ class CotangentSums:
             bars[a] = bar
         else:
             bars[a] = self._combined(add, before, bar, line)
-            there = masks.pop(a, None) if masks else None
-            if there is None or mask is None or self._are_complementary(there, mask):
+            old_mask = masks.pop(a, None) if masks else None
+            if old_mask is None or mask is None or self._are_complementary(old_mask, mask):
                 return
-            if there != mask:
-                mask = self._combined(logical_or, there, mask, line)
+            if old_mask != mask:
+                mask = self._combined(logical_or, old_mask, mask, line)
         if mask is not None and not self.certain.is_full(mask):
             masks[a] = self.certain.settled(mask)
 

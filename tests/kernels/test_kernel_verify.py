@@ -8,10 +8,11 @@ from tapes import tape_of
 
 from fdiff import kernels
 from fdiff.errors import TapeError
+from fdiff.kernels.ir.accesses import Buffer
 from fdiff.kernels.ir.combiners import Combiner
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.ir.index_expressions import Axis
-from fdiff.kernels.ir.loops import Buffer, Call, Output, Statement, Temporary
+from fdiff.kernels.ir.loops import Call, Output, Statement, Temporary
 from fdiff.kernels.ir.loops import StatementKind as Kind
 from fdiff.kernels.ir.type_inference import DtypeInference
 from fdiff.kernels.ir.verify import verify

@@ -26,7 +26,7 @@ from ..thread_state import during, not_recording, recording, state
 from . import compiled_backward
 from .accumulation import accumulate
 from .backward_arguments import batches_of_roots, edge_of, roots_of, sequence
-from .generated_backward import try_written
+from .generated_backward import try_generated
 from .graph_structure import Root, structure
 from .node_rules import NodeRules, RecordedRules, after_leaf, before_leaf, hooked_leaf
 from .node_sweep import Deliver, NodeSweep
@@ -93,7 +93,7 @@ def backward(
         and grad_tensors is inputs is grad_variables is None
         and not create
         and state.multithreading
-        and try_written(tensors, retain=retain)
+        and try_generated(tensors, retain=retain)
     ):
         return
     if grad_variables is not None:

@@ -27,7 +27,7 @@ LONGEST = 2000  # nodes up to which a pass is written out
 KEPT = 4  # passes that begin at one recipe, the one written last first
 
 
-def try_written(array: RecordedArray, *, retain: bool) -> bool:
+def try_generated(array: RecordedArray, *, retain: bool) -> bool:
     """Add gradients to the leaves behind a scalar, if a pass that is written out serves its graph.
 
     False if there is none, and nothing has been done.

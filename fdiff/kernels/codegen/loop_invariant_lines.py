@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from ..ir.accesses import Access
 from ..ir.index_expressions import plus, strides, times
-from ..ir.loops import Access, Nest, Statement, StatementKind, depth_of
+from ..ir.loops import Nest, Statement, StatementKind, depth_of
 from ..ir.operation_costs import formula_facts
 from .lines import TextLine, deeper, let
 

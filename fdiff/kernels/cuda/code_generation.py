@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ...named_tuples import NamedTuple
+from ..ir.accesses import Row
 from ..ir.control_items import SequentialLoop
+from ..ir.index_expressions import atom
 from ..ir.kernel_graph import KernelGraph, Values
 from ..ir.loops import (
     BEGIN,
@@ -30,7 +32,7 @@ from .kernel_text import KernelTexts
 from .matrices.matrix_kernels import emit_call, product_lines, terms_of
 from .nests.loop_kernels import emit_loop
 from .nests.nest_kernels import NestKernels, work_of
-from .nests.nest_mapping import MappedNest, Row, row_of
+from .nests.nest_mapping import MappedNest, is_atomic
 from .nests.nest_text import BARRIER, BLOCK_TEAM, NestText, indented, iterations
 from .nests.partial_results import by_blocks, neutral_element
 from .nests.scan_text import ScanText
@@ -134,7 +136,7 @@ class _Generator(NestKernels):
         staging = SharedRows(tiles, own, self._memory, self._numbers, atomic, reduced)
         most = staging.height(max(1, min(work, default=0) // rows), self._tuning)
         height = f"max(1, min({most}, {tiles.rows} // {self._tuning.tiles}))"
-        blocks = f"max(1, min({self._tuning.tile_blocks}, {tiles.rows} // {_atom(height)}))"
+        blocks = f"max(1, min({self._tuning.tile_blocks}, {tiles.rows} // {atom(height)}))"
         high = min(rows, self._evaluate(height))
         return _TileShape(height, blocks, high, *staging.kept(high))
 
@@ -239,16 +241,12 @@ class _Generator(NestKernels):
                 if not s.writes or s.memory in own or s.access is None:
                     continue
                 if s.kind is StatementKind.UPDATE:
-                    rows = {row_of(s, k) for k in loops} or {None}
+                    rows = {s.access.row_in(k) for k in loops} or {None}
                     places.setdefault(s.memory, set()).update(rows)
-                    in_order |= set() if self._texts.adds_atomically(s) else {s.memory}
+                    in_order |= set() if is_atomic(s, self._texts.dtypes) else {s.memory}
                 elif not any(axis.var in loops for axis in s.access.index):
                     raise _NotTiledError
         shared = {name for name, rows in places.items() if None in rows or len(rows) > 1}
         if shared & in_order:
             raise _NotTiledError
         return frozenset(shared)
-
-
-def _atom(text: str) -> str:
-    return f"({text})"

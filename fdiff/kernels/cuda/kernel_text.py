@@ -9,16 +9,14 @@ from typing import cast
 
 from ...kernel_rule import Kind
 from ..codegen.workspace import memory_of
-from ..ir.combiners import Combiner
 from ..ir.expression_names import names_in, table_entry
-from ..ir.index_expressions import Dims, size
+from ..ir.index_expressions import Dims, atom, size
 from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import (
     BLOCK,
     NUMPY,
     LoopProgram,
     Nest,
-    Statement,
     StatementKind,
     Temporary,
     TileLoop,
@@ -38,7 +36,6 @@ from .devices.kernel_sharing import SharedKernels
 from .matrices.matrix_texts import HELPERS
 from .nests.block_reductions import REDUCTIONS
 from .nests.block_scans import SCANS
-from .nests.nest_mapping import ATOMIC_SUMS
 from .nests.nest_text import BARRIER, assigned, indented
 
 _FUNCTIONS = {**REDUCTIONS, **SCANS, **HELPERS}  # that lines may call
@@ -132,13 +129,6 @@ class KernelTexts:
         stored = [_stored(n, self.locals[n]) for n in names]
         return stored, [_loaded(n, self.locals[n]) for n in names]
 
-    def adds_atomically(self, update: Statement) -> bool:
-        """Whether threads of several blocks may do an update of memory at once."""
-        dtype = self.dtypes[update.memory]
-        if update.combiner is Combiner.ADD:
-            return dtype in ATOMIC_SUMS
-        return dtype == "b1" and update.combiner in (Combiner.OR, Combiner.AND)
-
     # --- memory of tiles ------------------------------------------------------------------------
 
     def temporaries_of(self, tiles: TileLoop) -> list[Temporary]:
@@ -165,7 +155,7 @@ class KernelTexts:
             self._dims[t.name] = (blocks, *dims) if blocks != "1" else dims
             if blocks != "1":
                 copy = size(t.dims)
-                lines.append(f"{t.name} = rt.offset({t.name}_copies, block_number * {_atom(copy)})")
+                lines.append(f"{t.name} = rt.offset({t.name}_copies, block_number * {atom(copy)})")
         return lines
 
     # --- the program ----------------------------------------------------------------------------
@@ -340,10 +330,6 @@ def _stored(name: str, dtype: str) -> str:
 
 def _loaded(name: str, dtype: str) -> str:
     return f"{name} = {name}_memory[0]" + " != 0" * (dtype == "b1")
-
-
-def _atom(text: str) -> str:
-    return text if text.isidentifier() else f"({text})"
 
 
 def _buffers(step: LibraryCall | SortKeys) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from ...kernel_rule import Kind
+
 
 class Combiner(Enum):
     """An associative and commutative operator that folds many values into one, in any order.
@@ -27,3 +29,14 @@ class Combiner(Enum):
     def text(self, dtype: str) -> str:
         """The operator in ``{0}`` and ``{1}``, for values of this dtype."""
         return self.value[0 if dtype[0] == "f" else -1]
+
+
+# The kind of reduction that each operator is of.
+KINDS = {
+    Combiner.ADD: Kind.SUM,
+    Combiner.MULTIPLY: Kind.PROD,
+    Combiner.MAXIMUM: Kind.MAX,
+    Combiner.MINIMUM: Kind.MIN,
+    Combiner.OR: Kind.ANY,
+    Combiner.AND: Kind.ALL,
+}

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ...named_tuples import NamedTuple
+from .accesses import Buffer
 from .index_expressions import Dims, Index
-from .loops import Buffer, Guard, Ranges
+from .loops import Guard, Ranges
 
 View = tuple[int, Index]  # a node, and the index at which it is read
 

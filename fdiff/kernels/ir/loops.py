@@ -12,8 +12,9 @@ from enum import Enum
 from typing import TypeVar, cast
 
 from ...named_tuples import NamedTuple
+from .accesses import Access
 from .combiners import Combiner
-from .index_expressions import Dims, Index
+from .index_expressions import Dims
 from .kernel_graph import Computed
 from .word_table import NAMES
 
@@ -22,31 +23,6 @@ from .word_table import NAMES
 BLOCK, BEGIN, END, AHEAD = "block", "begin_row", "end_row", "ahead"
 
 NUMPY = {dtype: f"np.{name}" for dtype, name in NAMES.items()}  # as texts spell dtypes
-
-
-class Buffer(NamedTuple):
-    """Memory by its name; `strides` are names of run-time strides, None where contiguous."""
-
-    name: str
-    strides: tuple[str, ...] | None = None
-
-
-class Access(NamedTuple):
-    """An entry of `buffer`, read as if it had the shape `dims`."""
-
-    buffer: Buffer
-    dims: Dims
-    index: Index  # pyright: ignore[reportIncompatibleMethodOverride] - tuple.index is never used
-
-    @property
-    def injective_loops(self) -> frozenset[int]:
-        """The loops of which no two iterations access the same entry.
-
-        A position that counts a loop, by a step that is not zero, tells its iterations apart,
-        whatever the other loops do. What is found at run time tells nothing.
-        """
-        variables = [axis.var for axis in self.index if axis.var >= 0]
-        return frozenset(variables)
 
 
 class StatementKind(Enum):

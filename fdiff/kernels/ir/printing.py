@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from .accesses import Access
 from .control_items import ControlItem, SequentialLoop, Switch
 from .index_expressions import Dims, plus, times
 from .kernel_graph import KernelGraph, Operation, SliceParameters
 from .loops import (
     BEGIN,
     END,
-    Access,
     Call,
     Conditional,
     Item,

@@ -14,6 +14,7 @@ from functools import lru_cache
 from ...errors import TapeError
 from ...foreign_errors import contextmanager
 from ...kernel_rule import Kind
+from .accesses import Access
 from .expression_names import names_in
 from .kernel_graph import KernelGraph
 from .loops import (
@@ -21,7 +22,6 @@ from .loops import (
     BEGIN,
     BLOCK,
     END,
-    Access,
     Accumulator,
     Call,
     Conditional,

@@ -13,11 +13,12 @@ from dataclasses import replace
 
 from ...kernel_rule import Category, Kind
 from ...named_tuples import NamedTuple
+from ..ir.accesses import Access
 from ..ir.effect import Effect, EffectKind
 from ..ir.expression_names import names_in
 from ..ir.index_expressions import nonunit
 from ..ir.kernel_graph import KernelGraph, Operation
-from ..ir.loops import Access, Call, LoopProgram, Nest, Statement, nests_and_calls
+from ..ir.loops import Call, LoopProgram, Nest, Statement, nests_and_calls
 from ..kernel_source import Work
 from .fuse.dead_stores import eliminate_dead_stores
 from .fuse.effects import effects_of_plan

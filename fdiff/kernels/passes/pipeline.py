@@ -123,17 +123,18 @@ PORTABLE: tuple[Pass, ...] = (
         leaves="no temporary is written that nothing reads",
     ),
 )  # fmt: skip
+TILE_ROWS = Pass(
+    "tile_rows", "loops", tile_rows,
+    needs="nests and calls only",
+    leaves="nests over the same rows run tile by tile; what only they share fits the cache",
+)  # fmt: skip
 FOR_CPU: tuple[Pass, ...] = (
     Pass(
         "lower_bodies", "loops", lambda program: lower_bodies(program, lower_graph),
         needs="loops over trips, whose bodies are graphs",
         leaves="these bodies are loop programs, which the workspace has memory for",
     ),
-    Pass(
-        "tile_rows", "loops", tile_rows,
-        needs="nests and calls only",
-        leaves="nests over the same rows run tile by tile; what only they share fits the cache",
-    ),
+    TILE_ROWS,
     Pass(
         "stage_gathers", "loops", stage_gathers,
         needs="nests of one loop that access entries found at run time",
@@ -142,11 +143,12 @@ FOR_CPU: tuple[Pass, ...] = (
     Pass(
         "split_long_loops", "loops", split_long_loops,
         needs="the dtypes of all values",
-        leaves="no loop body has much more than 3,000 statements; pieces of one text are alike",
+        leaves="no loop body has much more than 3,000 statements; long bodies are cut at the same "
+        "statements, so that equal pieces are outlined once",
     ),
 )  # fmt: skip
 FOR_CUDA: tuple[Pass, ...] = (
-    FOR_CPU[1],  # what blocks of threads take turns on: tiles of rows
+    TILE_ROWS,  # blocks of threads take turns on tiles of rows
     Pass(
         "distribute_loops", "loops", distribute_loops,
         needs="nests with all of their statements",
@@ -163,10 +165,8 @@ PARALLELISE = Pass(
     needs="the numbers of the items that are worth sharing, which depend on the sizes",
     leaves="each such loop is split among threads; what its parts add up is private to each part",
 )  # fmt: skip
-PASSES = (*PORTABLE, *FOR_CPU, *FOR_CUDA[1:], PARALLELISE)
+PASSES = tuple(dict.fromkeys((*PORTABLE, *FOR_CPU, *FOR_CUDA, PARALLELISE)))
 NAMES = tuple(p.name for p in PASSES)
-
-
 LAST = FOR_CPU[-1].name
 
 
@@ -200,7 +200,7 @@ def lower_graph(graph: KernelGraph) -> LoopProgram:
 
 def lower_for_cuda(graph: KernelGraph, *, tiled: bool = True) -> LoopProgram:
     """The loop program of a graph for a GPU; `tiled` if nests over the same rows run in tiles."""
-    target = FOR_CUDA if tiled else FOR_CUDA[1:]
+    target = FOR_CUDA if tiled else tuple(step for step in FOR_CUDA if step is not TILE_ROWS)
     *_, (_, _, program) = forms(graph, target)
     return cast("LoopProgram", program)
 

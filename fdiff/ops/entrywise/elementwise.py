@@ -243,9 +243,9 @@ rad2deg = elementwise("rad2deg", "{0} * {T}(57.29577951308232)", lambda x, out: 
 UFUNCS[np.radians], UFUNCS[np.degrees] = UFUNCS[np.deg2rad], UFUNCS[np.rad2deg]
 
 
-def _ratio(x: TracedArray, out: TracedArray) -> object:
-    """``x / out``, and 0 at the origin."""
-    return np.where(out == 0, 0.0, x / np.where(out == 0, 1.0, out))
+def ratio_or_zero(a: object, b: object) -> object:
+    """``a / b``, and 0 where b is 0."""
+    return np.where(b == 0, 0.0, a / np.where(b == 0, 1.0, b))
 
 
 def _angle_slopes(y: TracedArray, x: TracedArray) -> tuple[object, object]:
@@ -277,13 +277,13 @@ def _absolute_jvp(dots: list[object], args: list[TracedArray], outs: list[Traced
     x, dot = args[0], dots[0]
     if x.dtype.kind != "c":
         return [dot * np.sign(x)]
-    unit = _ratio(x, outs[0])
+    unit = ratio_or_zero(x, outs[0])
     return [np.real(unit) * np.real(dot) + np.imag(unit) * np.imag(dot)]
 
 
 def _absolute_vjp(bars: list[object], args: list[TracedArray], outs: list[TracedArray]) -> list[object]:
     x, bar = args[0], bars[0]
-    return [bar * (np.sign(x) if x.dtype.kind != "c" else np.conjugate(_ratio(x, outs[0])))]
+    return [bar * (np.sign(x) if x.dtype.kind != "c" else np.conjugate(ratio_or_zero(x, outs[0])))]
 
 
 _ABSOLUTE_RULES = (_absolute_jvp, _absolute_vjp)
@@ -333,7 +333,7 @@ def sign_call(x: object, **keywords: object) -> TracedArray:
     """``np.sign``; of a complex number ``x / |x|``, which has a derivative, and 0 at 0."""
     if keywords or promote(kind_of(x)).kind != "c":
         return _real_sign(x, **keywords)
-    out = _ratio(x, np.absolute(x))
+    out = ratio_or_zero(x, np.absolute(x))
     return TracedArray(out.home, out.id, out.type, scalar=not out.shape)
 
 

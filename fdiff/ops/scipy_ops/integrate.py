@@ -14,6 +14,7 @@ from fdiff.intact_scipy import special as sc
 from ...trace import TracedArray, replaces, unsupported
 from ...trace.handler_arguments import resolve
 from ..along_axes.reductions import as_scalar
+from ..entrywise.elementwise import ratio_or_zero
 from ..scipy_functions import replaces_if_traced
 from ..shapes.shaping import traced
 
@@ -53,19 +54,14 @@ def cumulative_trapezoid(y: object, x: object = None, dx: object = 1.0, axis: in
     return np.moveaxis(out, -1, axis)
 
 
-def _ratio(a: object, b: object) -> object:
-    """``a / b``, and 0 where b is 0."""
-    return np.where(b == 0, 0.0, a / np.where(b == 0, 1.0, b))
-
-
 def _parabolas(y: TracedArray, d: object) -> object:
     """Simpson's rule for an odd number of samples."""
     first, middle, last = y[..., :-2:2], y[..., 1:-1:2], y[..., 2::2]
     if np.ndim(d) == 0:
         return np.sum(first + 4.0 * middle + last, axis=-1) * (d / 3.0)
     h0, h1 = d[..., ::2], d[..., 1::2]
-    total, ratio = h0 + h1, _ratio(h0, h1)
-    weighted = first * (2.0 - _ratio(1.0, ratio)) + middle * (total * _ratio(total, h0 * h1)) + last * (2.0 - ratio)
+    total, ratio = h0 + h1, ratio_or_zero(h0, h1)
+    weighted = first * (2.0 - ratio_or_zero(1.0, ratio)) + middle * (total * ratio_or_zero(total, h0 * h1)) + last * (2.0 - ratio)
     return np.sum(total / 6.0 * weighted, axis=-1)
 
 
@@ -84,9 +80,9 @@ def simpson(y: object, x: object = None, *, dx: object = 1.0, axis: int = -1) ->
         return as_scalar(0.5 * (d[..., -1] if uneven else d) * (values[..., -1] + values[..., -2]))
     d = traced(d).astype(np.float64) if uneven else d  # as SciPy does
     h0, h1 = (d[..., -2], d[..., -1]) if uneven else (d, d)
-    alpha = _ratio(2.0 * h1**2 + 3.0 * h0 * h1, 6.0 * (h1 + h0))
-    beta = _ratio(h1**2 + 3.0 * h0 * h1, 6.0 * h0)
-    eta = _ratio(1.0 * h1**3, 6.0 * h0 * (h0 + h1))
+    alpha = ratio_or_zero(2.0 * h1**2 + 3.0 * h0 * h1, 6.0 * (h1 + h0))
+    beta = ratio_or_zero(h1**2 + 3.0 * h0 * h1, 6.0 * h0)
+    eta = ratio_or_zero(1.0 * h1**3, 6.0 * h0 * (h0 + h1))
     rest = _parabolas(values[..., :-1], d[..., :-1] if uneven else d)
     return as_scalar(rest + alpha * values[..., -1] + beta * values[..., -2] - eta * values[..., -3])
 

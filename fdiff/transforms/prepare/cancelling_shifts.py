@@ -9,10 +9,9 @@ is to be differentiated there. The same holds of ``exp(x - m) / sum(exp(x - m))`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
-from ...arraytype import Shape
+from ...arraytype import Shape, without_ones
 from ...ops.along_axes.reductions import sum_
 from ...ops.entrywise.elementwise import add, divide, exp, log, stop, subtract
 from ...ops.shapes.view_ops import reshape, spread
@@ -55,7 +54,7 @@ class _ShiftedExponential:
             return []
         (total,) = sums
         self.axes = set[int](self.nodes[total].param("axes"))
-        self.kept = _without_ones(n for k, n in enumerate(self.shape) if k not in self.axes)
+        self.kept = without_ones(n for k, n in enumerate(self.shape) if k not in self.axes)
         if not self._aligned(self.shift, alone=True):
             return []
         views = self._views(total)
@@ -92,7 +91,7 @@ class _ShiftedExponential:
         shape = self.nodes[i].type.shape
         padded = (1,) * (len(self.shape) - len(shape)) + shape
         along = tuple([1 if k in self.axes else n for k, n in enumerate(self.shape)])
-        return padded == along or (alone and not _without_ones(shape))
+        return padded == along or (alone and not without_ones(shape))
 
     def _views(self, i: int) -> set[int]:
         """`i`, and nodes that have its entries in their order, in other shapes."""
@@ -101,7 +100,7 @@ class _ShiftedExponential:
             for u in self.users[stack.pop()]:
                 node = self.nodes[u]
                 plain = node.primitive in (reshape, spread)
-                if plain and u not in views and _without_ones(node.type.shape) == self.kept:
+                if plain and u not in views and without_ones(node.type.shape) == self.kept:
                     views.add(u)
                     stack.append(u)
         return views
@@ -122,24 +121,20 @@ class _ShiftedExponential:
         for k in (0, 1):
             i, other = node.args[1 - k], self._spread(node.args[k])
             shape, added = self.nodes[i].type.shape, self.nodes[other].type.shape
-            beside = shape == node.type.shape and (added == shape or not _without_ones(added))
+            beside = shape == node.type.shape and (added == shape or not without_ones(added))
             if i in spreads and beside and self._is_shift(other):
                 return u, k
         return None
 
     def _is_shift(self, i: int) -> bool:
         """Whether `i` has the entries of the shift, in their order."""
-        wide = _without_ones(self.nodes[self.shift].type.shape)
+        wide = without_ones(self.nodes[self.shift].type.shape)
         return self._origin(i, wide) == self._origin(self.shift, wide)
 
     def _origin(self, i: int, wide: Shape) -> int:
-        while self._op(i) is reshape and _without_ones(self.nodes[i].type.shape) == wide:
+        while self._op(i) is reshape and without_ones(self.nodes[i].type.shape) == wide:
             i = self.nodes[i].args[0]
-        return i if _without_ones(self.nodes[i].type.shape) == wide else -1 - i
-
-
-def _without_ones(shape: Iterator[int] | Shape) -> Shape:
-    return tuple([n for n in shape if n != 1])
+        return i if without_ones(self.nodes[i].type.shape) == wide else -1 - i
 
 
 def _with_stops(tape: Tape, edges: set[Edge]) -> Tape:

@@ -16,7 +16,7 @@ from functools import partial
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import ArrayType, Shape
+from ...arraytype import ArrayType, Shape, without_ones
 from ...hooks import hooks
 from ...named_tuples import NamedTuple
 from ...ops.entrywise.elementwise import multiply, stop
@@ -122,7 +122,9 @@ class _Spectrum:
         """Whether a node is computed from eigenvalues alone, and from numbers."""
         node = self.tape.nodes[i]
         if node.primitive is reshape:
-            return _wide(node.type.shape) == _wide(self.tape.nodes[node.args[0]].type.shape)
+            return without_ones(node.type.shape) == without_ones(
+                self.tape.nodes[node.args[0]].type.shape
+            )
         others = [self.tape.nodes[a].type.shape for a in node.args if a not in self.values]
         shapes = [self.tape.nodes[a].type.shape for a in node.args if a in self.values]
         same = all(shape == node.type.shape for shape in shapes)
@@ -210,7 +212,3 @@ class _Spectrum:
                 below.add(i)
                 waiting += [a for a in self.tape.nodes[i].args if a in self.values]
         return sorted(below)
-
-
-def _wide(shape: Shape) -> Shape:
-    return tuple([n for n in shape if n != 1])

@@ -213,7 +213,7 @@ def transposed(entries: Sequence[Entries]) -> list[Entries]:
 
 
 def sparse_tape(tape: Tape, asked: Asked, values: Known) -> SparseTape:
-    """The sparse derivative of a tape whose inputs have the values `known`, in the cheaper mode.
+    """The sparse derivative of a tape whose inputs have these `values`, in the cheaper mode.
 
     Parameters
     ----------
@@ -221,8 +221,9 @@ def sparse_tape(tape: Tape, asked: Asked, values: Known) -> SparseTape:
         The function; for a Hessian its gradient.
     asked : Asked
         What is wanted of it.
-    known : sequence of callable or None
-        What gives the value of each input, if it is there; None for those that are differentiated.
+    values : sequence of callable or None
+        For each input a function that returns its value; None if the value is not there, or the
+        input is differentiated.
 
     Raises
     ------

@@ -68,4 +68,4 @@ def _name(kernel: CudaKernel, capability: tuple[int, int]) -> str:
 @lru_cache(maxsize=1)
 def _sources() -> str:
     """A hash of the sources that say what the words of a text mean."""
-    return digest(Path(__file__).parents[1]) + kernel_names.makers()
+    return digest(Path(__file__).parents[1]) + kernel_names.compiler_digest()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...ir.accesses import Access
 from ...ir.control_items import SequentialLoop
 from ...ir.index_expressions import Dims, Index, plus, size, strides, times
-from ...ir.loops import NUMPY, Access, Statement, StatementKind
+from ...ir.loops import NUMPY, Statement, StatementKind
 from ...kernel_source import TRIP, indented
 from ...runtime.status_errors import OUT_OF_BOUNDS
 from ..devices.launch_sizes import Tuning

@@ -15,22 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ....kernel_rule import Kind
-from ...ir.combiners import Combiner
-from ...ir.index_expressions import Axis, Dims
+from ...ir.combiners import KINDS, Combiner
 from ...ir.loops import Accumulator, Nest, Statement, StatementKind
 from ...ir.operation_text import identity_of
 
-_KINDS = {
-    Combiner.ADD: Kind.SUM,
-    Combiner.MULTIPLY: Kind.PROD,
-    Combiner.MAXIMUM: Kind.MAX,
-    Combiner.MINIMUM: Kind.MIN,
-    Combiner.OR: Kind.ANY,
-    Combiner.AND: Kind.ALL,
-}
-ATOMIC_SUMS = ("f4", "f8", "i4", "i8", "u4", "u8")  # dtypes that GPUs add to memory atomically
-Row = tuple[Dims, int, Axis]
+_ATOMIC_SUMS = ("f4", "f8", "i4", "i8", "u4", "u8")  # dtypes that GPUs add to memory atomically
 
 
 @dataclass(frozen=True)
@@ -56,7 +45,7 @@ class MappedNest:
 
 def neutral_of(combiner: Combiner, dtype: str) -> str:
     """The neutral element of an operator, as text."""
-    return identity_of(_KINDS[combiner], dtype)
+    return identity_of(KINDS[combiner], dtype)
 
 
 def map_nest(nest: Nest, memory: Mapping[str, str], *, atomics: bool) -> MappedNest:
@@ -79,7 +68,7 @@ def map_nest(nest: Nest, memory: Mapping[str, str], *, atomics: bool) -> MappedN
             continue
         # One thread adds up the terms of an entry, in a register, where nothing else keeps loops
         # from being parallel and the entry is known, or where no GPU does that atomically.
-        if (not kept and not _is_dynamic(update)) or not (atomics and _is_atomic(update, memory)):
+        if (not kept and not _is_dynamic(update)) or not (atomics and is_atomic(update, memory)):
             kept |= every - own
         else:
             shared.add(update.memory)
@@ -117,7 +106,7 @@ def _left_in_memory(
             continue
         assert s.access is not None
         fixed = not _is_dynamic(s) and all(axis.var not in kept for axis in s.access.index)
-        if not (fixed and counts[s.memory] == 1) and _is_atomic(s, memory):
+        if not (fixed and counts[s.memory] == 1) and is_atomic(s, memory):
             out.add(s.memory)
     return out
 
@@ -145,10 +134,11 @@ def _is_dynamic(statement: Statement) -> bool:
     return len(statement.operands) > 1
 
 
-def _is_atomic(update: Statement, memory: Mapping[str, str]) -> bool:
+def is_atomic(update: Statement, memory: Mapping[str, str]) -> bool:
+    """Whether threads of several blocks may do an update of memory at once."""
     dtype = memory[update.memory]
     if update.combiner is Combiner.ADD:
-        return dtype in ATOMIC_SUMS
+        return dtype in _ATOMIC_SUMS
     return dtype == "b1" and update.combiner in (Combiner.OR, Combiner.AND)
 
 
@@ -183,19 +173,9 @@ def _reads_or_combines(uses: list[Statement]) -> bool:
 
 def _is_parallel(uses: list[Statement], loop: int) -> bool:
     """Whether each iteration of a loop uses entries of its own of memory that is written."""
-    rows = {row_of(s, loop) for s in uses}
+    rows = {s.access.row_in(loop) for s in uses if s.access is not None}
     # stores of one nest into one array are of disjoint pieces of it
     return None not in rows and (len(rows) == 1 or all(s.kind is StatementKind.STORE for s in uses))
-
-
-def row_of(statement: Statement, loop: int) -> Row | None:
-    """Which row of memory an access is in, in iteration `loop`; None if it is not in one row."""
-    access = statement.access
-    assert access is not None
-    at = [k for k, axis in enumerate(access.index) if axis.var == loop]
-    if loop not in access.injective_loops or len(at) != 1:
-        return None
-    return access.dims, at[0], access.index[at[0]]._replace(var=0)
 
 
 def _own_loops(update: Statement, inside: list[Statement]) -> frozenset[int]:

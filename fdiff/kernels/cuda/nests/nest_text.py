@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 from ....named_tuples import NamedTuple
 from ...codegen.lines import TextLine, texts_of
 from ...codegen.loop_invariant_lines import LoopLines, lines_of_local, pick_lines
+from ...ir.accesses import Access
 from ...ir.combiners import Combiner
 from ...ir.index_expressions import atom, size, strides, times
-from ...ir.loops import BEGIN, Access, Accumulator, Guard, Nest, Statement, StatementKind
+from ...ir.loops import BEGIN, Accumulator, Guard, Nest, Statement, StatementKind
 from ...kernel_source import INDENT
 from ...runtime.status_errors import OUT_OF_BOUNDS
 from .block_reductions import reduction_name

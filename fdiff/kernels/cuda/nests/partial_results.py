@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from ....named_tuples import NamedTuple
+from ...ir.accesses import Access, Buffer
 from ...ir.index_expressions import Axis, Dims, Index
-from ...ir.loops import Access, Accumulator, Buffer, Nest, Statement, StatementKind
+from ...ir.loops import Accumulator, Nest, Statement, StatementKind
 from .nest_mapping import MappedNest, neutral_of
 from .nest_text import iterations
 

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ....named_tuples import NamedTuple
+from ...ir.accesses import Access, Buffer
 from ...ir.combiners import Combiner
 from ...ir.index_expressions import Axis, size
-from ...ir.loops import Access, Buffer, Nest, Statement, StatementKind
+from ...ir.loops import Nest, Statement, StatementKind
 from .nest_mapping import scattered_updates
 from .partial_results import PartialMemory
 

@@ -12,9 +12,10 @@ from itertools import product
 from math import prod
 
 from ....named_tuples import NamedTuple
+from ...ir.accesses import Access
 from ...ir.index_expressions import ONE, Axis, Dims, Index, plus, times
 from ...ir.kernel_graph import KernelGraph
-from ...ir.loops import Access, LoopProgram, Nest, Statement, StatementKind
+from ...ir.loops import LoopProgram, Nest, Statement, StatementKind
 from ...passes.pipeline import lower_for_cuda
 
 _COMPUTED = (StatementKind.LET, StatementKind.LOAD, StatementKind.STORE, StatementKind.POSITION)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import cast
 
 from ....kernel_rule import Kind
+from ...ir.accesses import Buffer
 from ...ir.effect import Effect, EffectKind, View
 from ...ir.index_expressions import (
     FIRST,
@@ -29,7 +30,6 @@ from ...ir.index_expressions import (
     through_ones,
 )
 from ...ir.kernel_graph import Operation, sizes_of_labels
-from ...ir.loops import Buffer
 from ...ir.operation_text import identity_of
 from ..materialise.materialisation import Plan
 from .stencil_adjoint import stencil_adjoint_effects

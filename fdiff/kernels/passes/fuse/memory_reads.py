@@ -31,7 +31,7 @@ def fused_nodes(plan: Plan, nodes: Iterable[int], in_memory: Container[int]) -> 
 
 def _reads_of(plan: Plan, effect: Effect) -> tuple[Key, ...]:
     if effect.kind is EffectKind.CALL:
-        return tuple([plan.keys.exactly(v[0], (), ()) for v in effect.values])
+        return tuple([plan.keys.key(v[0], (), ()) for v in effect.values])
     reads = [
         (key,) if key.node in plan.names and key.node != effect.computes else _below(plan, key)
         for key in _values(plan, effect)

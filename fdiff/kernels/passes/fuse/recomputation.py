@@ -32,9 +32,8 @@ def computed_again(plan: Plan, nests: list[list[Effect]], least_cost: int = ON_C
     for each entry is stored if it costs as much as an elementary function.
     """
     long = len(plan.ops) > LONG
-    least_cost = (
-        ON_CPU if long else least_cost
-    )  # many small kernels: to compute again makes them more
+    if long:  # recomputation would make many small kernels more
+        least_cost = ON_CPU
     expensive = _expensive(plan, least_cost)
     enough = {i for i, cost in expensive.items() if cost >= least_cost}
     covered: set[int] = set()

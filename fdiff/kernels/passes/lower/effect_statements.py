@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from ....kernel_rule import Kind
-from ...ir.combiners import Combiner
+from ...ir.accesses import Access, Buffer
+from ...ir.combiners import KINDS, Combiner
 from ...ir.effect import Effect, EffectKind, View
 from ...ir.index_expressions import Axis, Index, plus
 from ...ir.kernel_graph import Operation
-from ...ir.loops import NUMPY, Access, Accumulator, Buffer, Statement, StatementKind
+from ...ir.loops import NUMPY, Accumulator, Statement, StatementKind
 from ...ir.operation_text import identity_of
 from ..materialise.value_numbering import Key
 from .loop_body import Body
 
-_COMBINERS = {
-    Kind.SUM: Combiner.ADD,
-    Kind.PROD: Combiner.MULTIPLY,
-    Kind.MAX: Combiner.MAXIMUM,
-    Kind.MIN: Combiner.MINIMUM,
-    Kind.ANY: Combiner.OR,
-    Kind.ALL: Combiner.AND,
-}
+_COMBINERS = {kind: combiner for combiner, kind in KINDS.items()}
 # Of truth values: a sum is true where one is, a product where all are.
 _BOOLEAN_COMBINERS = {
     kind: Combiner.OR if kind in (Kind.SUM, Kind.MAX, Kind.ANY) else Combiner.AND
@@ -238,7 +232,7 @@ def _scan(body: Body, effect: Effect) -> None:
         )
         name = body.let(combine, carried, *values)
     body.statements.append(Statement.store((name,), _access(effect)))
-    body.know(body.plan.keys.exactly(effect.node, effect.dims, effect.index), name)
+    body.know(body.plan.keys.key(effect.node, effect.dims, effect.index), name)
 
 
 def _previous_position(axis: Axis) -> Axis:

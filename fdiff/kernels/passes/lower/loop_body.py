@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import cast
 
 from ....kernel_rule import Kind
+from ...ir.accesses import Access, Buffer
 from ...ir.index_expressions import FIRST, Axis, Dims, Index
 from ...ir.kernel_graph import Operation
-from ...ir.loops import Access, Accumulator, Buffer, Statement, StatementKind
+from ...ir.loops import Accumulator, Statement, StatementKind
 from ...ir.operation_text import expression, literal
 from ..materialise.materialisation import Plan
 from ..materialise.value_numbering import Key

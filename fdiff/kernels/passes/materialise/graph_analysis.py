@@ -170,12 +170,13 @@ class GraphAnalysis:
     def limits(self) -> list[float]:
         """For each node the cost, including its operands', above which it is stored.
 
-        -1 for a node that is stored in any case, infinity for one that never is for its cost.
+        `ALWAYS` for a node that is stored in any case, infinity for one that is never stored for
+        its cost.
         """
         stretched = _stretched(self.graph, self.readers)
         repeated = self._functions_outside_inner_loops()
         return [
-            -1 if i in repeated else self._limit(i, p, stretched=stretched[i])
+            ALWAYS if i in repeated else self._limit(i, p, stretched=stretched[i])
             for i, p in enumerate(self.ops)
         ]
 

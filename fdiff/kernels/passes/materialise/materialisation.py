@@ -13,10 +13,10 @@ from typing import Any
 
 from ....kernel_rule import Kind
 from ....lazy_attributes import cached_property
+from ...ir.accesses import Buffer
 from ...ir.effect import Effect, EffectKind, View
 from ...ir.index_expressions import Dims, Index, nonunit
 from ...ir.kernel_graph import KernelGraph, Operation
-from ...ir.loops import Buffer
 from .graph_analysis import DEEP, GraphAnalysis
 from .value_numbering import Key, Keys
 

@@ -43,27 +43,27 @@ class Keys:
     """The keys of one graph; they do not depend on what is stored."""
 
     def __init__(self, ops: tuple[Operation, ...], dims: list[Dims]) -> None:
-        self._parts, self._dims = ops, dims
-        self._made: dict[tuple[int, Dims, Index], Key] = {}
+        self._ops, self._dims = ops, dims
+        self._interned: dict[tuple[int, Dims, Index], Key] = {}
 
-    def exactly(self, node: int, dims: Dims, index: Index) -> Key:
-        """The key of these three."""
+    def key(self, node: int, dims: Dims, index: Index) -> Key:
+        """The only key of a node with these dims at this index."""
         three = (node, dims, index)
-        key = self._made.get(three)
+        key = self._interned.get(three)
         if key is None:
-            key = self._made[three] = Key(node, dims, index)
+            key = self._interned[three] = Key(node, dims, index)
         return key
 
     def at(self, node: int, index: Index, dims: Dims | None = None) -> Key:
         """The key of a node at an index; a node of one entry has one key."""
         own = self._dims[node]
         if not nonunit(own) and all(a.var < 0 for a in index):
-            return self.exactly(node, (), ())
-        return self.exactly(node, own if dims is None else dims, index)
+            return self.key(node, (), ())
+        return self.key(node, own if dims is None else dims, index)
 
     def whole(self, node: int) -> Key:
         """The key of all entries of an array, which is read at positions found at run time."""
-        return self.exactly(node, self._dims[node], ())
+        return self.key(node, self._dims[node], ())
 
     def below(self, key: Key) -> tuple[Key, ...]:
         """The keys of the operands of a value; for a gather, the keys of the positions that it
@@ -71,7 +71,7 @@ class Keys:
         """
         keys = key.below
         if keys is None:
-            keys = key.below = tuple(self._below(key, self._parts[key.node]))
+            keys = key.below = tuple(self._below(key, self._ops[key.node]))
         return keys
 
     def _below(self, key: Key, op: Operation) -> list[Key]:
@@ -85,7 +85,7 @@ class Keys:
         """The key of operand `arg` of a value: views map the index to the index of their source."""
         source = self._dims[arg]
         if key.index and source == key.dims == op.dims and ONE not in source and op.text:
-            return self.exactly(arg, source, key.index)
+            return self.key(arg, source, key.index)
         index = key.index or (FIRST,) * len(op.dims)
         dims = key.dims if key.index else op.dims
         if not nonunit(source):

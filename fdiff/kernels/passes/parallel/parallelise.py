@@ -13,13 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from ...ir.accesses import Access, Buffer
 from ...ir.combiners import Combiner
-from ...ir.index_expressions import Axis, Dims
 from ...ir.loops import (
     BEGIN,
     END,
-    Access,
-    Buffer,
     Call,
     Item,
     LoopProgram,
@@ -44,7 +42,6 @@ from ...ir.parallel import (
 from ..tile.loop_collapse import collapse
 
 _ROWS = (BEGIN, END)  # the range of a loop over the rows of a tile
-Row = tuple[Dims, int, Axis]
 T = TypeVar("T", Nest, TileLoop, VersionedLoop)
 
 
@@ -101,7 +98,7 @@ class _Parallelisation:
             )
             self.neutral |= {s.target: s.text for s in constants}
         elif isinstance(item, TileLoop) and heavy:
-            shared = self._blocks(item)
+            shared = self._tile_loop(item)
         elif isinstance(item, VersionedLoop) and heavy:
             shared = self._versioned(item)
         if shared is None:
@@ -150,9 +147,9 @@ class _Parallelisation:
         lines = replace(nest, ranges=ranges, accumulators=sums)
         return ParallelLoop(_with_private_copies(lines, copies), totals, copies, tuple(final))
 
-    def _blocks(self, blocks: TileLoop) -> ParallelLoop | None:
+    def _tile_loop(self, tile_loop: TileLoop) -> ParallelLoop | None:
         """A tile loop whose tiles are shared; None if it is not parallel."""
-        nests = list(_nests(blocks))
+        nests = list(_nests(tile_loop))
         continues = [a.name for n in nests for a in n.accumulators if a.identity == a.name]
         inside = [s for nest in nests for s in nest.all_statements]
         row_loops = {
@@ -163,10 +160,10 @@ class _Parallelisation:
         }
         totals = self._totals(nests, inside, list(dict.fromkeys(continues)))
         copies = self._copies(inside, row_loops)
-        calls = (i for i in blocks.items if isinstance(i, Call))
+        calls = (i for i in tile_loop.items if isinstance(i, Call))
         if totals is None or copies is None or not all(map(self._writes_own_rows, calls)):
             return None
-        return ParallelLoop(_with_private_copies(blocks, copies), totals, copies, ())
+        return ParallelLoop(_with_private_copies(tile_loop, copies), totals, copies, ())
 
     def _writes_own_rows(self, call: Call) -> bool:
         """Whether a matrix product of a tile writes only rows of that tile."""
@@ -174,14 +171,14 @@ class _Parallelisation:
 
     def _versioned(self, runs: VersionedLoop) -> ParallelLoop | None:
         """Parallel form of a loop with versions: if its fallback has one, for all do the same."""
-        blocks = self._blocks(runs.fallback)
-        if blocks is None or not isinstance(blocks.item, TileLoop):
+        fallback = self._tile_loop(runs.fallback)
+        if fallback is None or not isinstance(fallback.item, TileLoop):
             return None
         nests = [nest for way in runs.versions for nest in way.items]
         summed = {a.name for nest in nests for a in nest.accumulators if a.identity == a.name}
-        if not summed <= {total.name for total in blocks.totals}:
+        if not summed <= {total.name for total in fallback.totals}:
             return None
-        return replace(blocks, item=_with_private_copies(runs, blocks.copies))
+        return replace(fallback, item=_with_private_copies(runs, fallback.copies))
 
     def _totals(
         self, nests: Sequence[Nest], inside: Sequence[Statement], names: list[str]
@@ -221,7 +218,8 @@ class _Parallelisation:
             if name in self.tile_local or not any(s.writes for s in some):
                 continue
             rows = {
-                _row_of_iteration(s, row_loops[id(s)]) if id(s) in row_loops else None for s in some
+                s.access.row_in(row_loops[id(s)]) if s.access and id(s) in row_loops else None
+                for s in some
             }
             # stores of one nest into one array are of disjoint pieces of it
             if None not in rows and (
@@ -265,17 +263,6 @@ def _tile_local(program: LoopProgram) -> frozenset[str]:
 def _nests(item: Item) -> Iterator[Nest]:
     """All nests in an item."""
     return (part for part in nests_and_calls(item) if isinstance(part, Nest))
-
-
-def _row_of_iteration(s: Statement, loop: int) -> Row | None:
-    """Which row of memory an access is in, in iteration `loop`; None if it is not in one row."""
-    assert s.access is not None
-    if loop not in s.access.injective_loops:
-        return None
-    at = [k for k, a in enumerate(s.access.index) if a.var == loop]
-    if len(at) != 1:
-        return None
-    return s.access.dims, at[0], s.access.index[at[0]]._replace(var=0)
 
 
 def _with_private_copies(item: T, copies: tuple[tuple[Temporary, Temporary], ...]) -> T:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from ....lazy_attributes import cached_property
+from ...ir.accesses import Access
 from ...ir.combiners import Combiner
 from ...ir.index_expressions import Axis, plus, times
 from ...ir.loops import (
@@ -24,7 +25,6 @@ from ...ir.loops import (
     BEGIN,
     END,
     NUMPY,
-    Access,
     Accumulator,
     LoopVersion,
     Nest,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...ir.accesses import Access
 from ...ir.index_expressions import ONE, Axis, times
-from ...ir.loops import Access, Nest, Statement, StatementKind
+from ...ir.loops import Nest, Statement, StatementKind
 
 
 def collapse(nest: Nest) -> Nest:

@@ -16,8 +16,9 @@ from itertools import pairwise
 from operator import is_
 
 from ....lazy_attributes import cached_property
+from ...ir.accesses import Access, Buffer
 from ...ir.index_expressions import Axis
-from ...ir.loops import Access, Buffer, Item, LoopProgram, Nest, Statement, Temporary
+from ...ir.loops import Item, LoopProgram, Nest, Statement, Temporary
 from .separable_statements import SeparableStatements
 
 # What a thread holds in the loops of a nest: an address for each place in memory, and sums, which

@@ -18,18 +18,9 @@ from itertools import pairwise
 from operator import is_
 
 from ....lazy_attributes import cached_property
+from ...ir.accesses import Access, Buffer
 from ...ir.index_expressions import Axis
-from ...ir.loops import (
-    BEGIN,
-    Access,
-    Buffer,
-    Item,
-    LoopProgram,
-    Nest,
-    Statement,
-    Temporary,
-    TileLoop,
-)
+from ...ir.loops import BEGIN, Item, LoopProgram, Nest, Statement, Temporary, TileLoop
 from .row_dependence import finalisation, initialisation, restricted_to_tile, row_loop
 from .separable_statements import SeparableStatements
 
@@ -146,8 +137,8 @@ class _Pieces(SeparableStatements):
         invariant = tuple(s for k, s in enumerate(self.lines) if k in self.invariant)
         before = [Nest((), invariant, (), "for all rows")] if invariant else []
         inside = tuple(restricted_to_tile(piece, {}) for piece in self.nests())
-        blocks = TileLoop(self.nest.domain[0], ROWS, inside)
-        return [*before, *initialisation(self.nest), blocks, *finalisation(self.nest)]
+        tile_loop = TileLoop(self.nest.domain[0], ROWS, inside)
+        return [*before, *initialisation(self.nest), tile_loop, *finalisation(self.nest)]
 
     @cached_property
     def invariant(self) -> set[int]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from ...ir.accesses import Access
 from ...ir.index_expressions import Axis, Dims, nonunit
-from ...ir.loops import BEGIN, BLOCK, END, Access, Accumulator, Call, Nest, Statement, StatementKind
+from ...ir.loops import BEGIN, BLOCK, END, Accumulator, Call, Nest, Statement, StatementKind
 from .row_products import operands_of, role_of_rows
 
 Rows = str | Dims  # where the axis of the rows lies in memory: see `rows_of`

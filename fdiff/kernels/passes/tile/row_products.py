@@ -10,22 +10,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ....named_tuples import NamedTuple
+from ...ir.accesses import Access, Buffer
 from ...ir.combiners import Combiner
 from ...ir.expression_names import names_in, renamed
 from ...ir.index_expressions import ONE, Dims, identity, nonunit, other_factors, times
-from ...ir.loops import (
-    BEGIN,
-    BLOCK,
-    END,
-    NUMPY,
-    Access,
-    Buffer,
-    Call,
-    Nest,
-    Statement,
-    StatementKind,
-    Temporary,
-)
+from ...ir.loops import BEGIN, BLOCK, END, NUMPY, Call, Nest, Statement, StatementKind, Temporary
 from ...ir.product_sizes import ProductSizes, product_sizes
 
 

@@ -16,13 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ....lazy_attributes import cached_property
+from ...ir.accesses import Access, Buffer
 from ...ir.index_expressions import FIRST, Axis
 from ...ir.loops import (
     BEGIN,
     END,
-    Access,
     Accumulator,
-    Buffer,
     Conditional,
     Item,
     LoopProgram,
@@ -243,19 +242,19 @@ class _Staged:
             for s in (first, replace(nest, statements=lines))
             if s.statements
         ]
-        blocks = TileLoop(nest.domain[0], _ROWS, (*inside, *self._scattered()))
-        return [*initialisation(nest), self._versioned(blocks), *finalisation(nest)]
+        tile_loop = TileLoop(nest.domain[0], _ROWS, (*inside, *self._scattered()))
+        return [*initialisation(nest), self._versioned(tile_loop), *finalisation(nest)]
 
-    def _versioned(self, blocks: TileLoop) -> TileLoop | VersionedLoop:
+    def _versioned(self, tile_loop: TileLoop) -> TileLoop | VersionedLoop:
         """The tile loop, with versions for runs of rows in which index vectors stay or count.
 
         In such a run accesses are contiguous, and one loop does all, if all writes are indirect.
         """
         rows = self.indirect
         if not self.indices or not all(rows.is_indirect(s) for s in self.scatters):
-            return blocks
+            return tile_loop
         versions = tuple(rows.versions())
-        return VersionedLoop(rows.measured(), versions, blocks) if versions else blocks
+        return VersionedLoop(rows.measured(), versions, tile_loop) if versions else tile_loop
 
     def _scattered(self) -> Iterator[Nest | Conditional]:
         """The loops of the third stage."""
