@@ -25,7 +25,7 @@ BEGIN = "2026-11-28T00:00:00+00:00"  # commits are checked from this date on
 # Subjects that say nothing of the change.
 _SAYS_NOTHING = re.compile(
     r"(internal: *)?(wip\b.*|(fixup|squash)!.*|Merge branch '[^']*'( into \S+)?)"
-    r"|internal: *(an? |some )?(budget|line|name|type|row|word|test)s?",
+    r"|(internal: *)?(an? |some )?(budget|line|name|type|row|word|test)s?",
     re.IGNORECASE,
 )
 
@@ -58,9 +58,12 @@ def history_faults(repository: Path) -> list[str]:
         "--format=%x00%h%n%s", *([f"{tag}..HEAD"] if tag else []),
     )  # fmt: skip
     report: list[str] = []
+    subjects: set[str] = set()
     for commit in commits.split("\0")[1:]:
         name, subject, *changed = commit.split("\n")
-        report += [f"{name} {subject!r}: {fault}" for fault in faults(subject, changed)]
+        again = ["another commit has the same first line."] if subject in subjects else []
+        subjects.add(subject)
+        report += [f"{name} {subject!r}: {fault}" for fault in (*faults(subject, changed), *again)]
     return report
 
 

@@ -4,9 +4,10 @@ The code is read in this order: `functional` (what users call), `dispatch` (from
 result), `trace` and `capture` (from Python to a tape), `transforms` (from tape to tape), `kernels`
 (from a tape to machine code). `ops` holds the operations.
 
-Kernels are Numba source. By default a fast path compiles them, which is tested against Numba; where
-``FDIFF_COMPILER=numba`` or ``jit(f, compiler="numba")`` asks for it, Numba does. With
-``device="cuda"`` kernels are made for a GPU, and `numba.cuda` compiles them.
+Kernels are Numba source. By default fdiff's own compiler, by way of LLVM, compiles them; tests
+compare it with Numba, which compiles them under ``FDIFF_COMPILER=numba`` and for
+``jit(f, compiler="numba")``. With ``device="cuda"`` kernels are made for a GPU, and `numba.cuda`
+compiles them.
 """
 
 from .process import forking as forking  # first, so that a fork waits for all the others

@@ -24,7 +24,7 @@ def _switched(variable: str, said: str) -> bool | None:
     return said == "1" if said else None
 
 
-# All that fdiff reads. README says what each does, but for the last two: docs/cuda.md, and tests.
+# All that fdiff reads. docs/configuration.md says what each does.
 VARIABLES = (
     "FDIFF_TIER",
     "FDIFF_COMPILER",

@@ -5,7 +5,7 @@ another thread held at that moment, one of the import system's or LLVM's, is nev
 child, which waits for it for ever. So whatever takes such locks is done inside `no_fork`::
 
     with no_fork:
-        from .making import plain
+        from .hessians import hessian
 """
 
 from __future__ import annotations

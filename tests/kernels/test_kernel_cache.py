@@ -391,7 +391,7 @@ def test_a_text_is_of_one_structure_and_of_this_fdiff(monkeypatch):
     assert len(set(names)) == len(names)
     name = kernel_names.name_of_text("structure")
     assert kernel_names.name_of_text("structure") == name
-    monkeypatch.setattr(kernel_names, "_maker", lambda: "another scheduler")
+    monkeypatch.setattr(kernel_names, "_generator_digest", lambda: "another scheduler")
     assert kernel_names.name_of_text("structure") != name
 
 
@@ -437,7 +437,7 @@ def imported_of_kernels(path):
 def test_what_makes_machine_code_is_part_of_its_name():
     home = Path(kernels.__file__).parent
     files = [
-        p for name in kernel_names._MAKERS for p in (home / name, *(home / name).rglob("*.py"))
+        p for name in kernel_names._COMPILER_SOURCES for p in (home / name, *(home / name).rglob("*.py"))
     ]
     hashed = {path for path in files if path.is_file()}
     others = {module for path in hashed for module in imported_of_kernels(path)} - hashed
@@ -448,7 +448,7 @@ def test_what_makes_machine_code_is_part_of_its_name():
 def test_an_edited_line_of_a_helper_makes_another_environment(tmp_path, monkeypatch):
     """Of the files whose code becomes part of kernels, here a copy of them."""
     here = Path(kernel_names.__file__).parent
-    for name in kernel_names._MAKERS:
+    for name in kernel_names._COMPILER_SOURCES:
         copy = shutil.copy if name.endswith(".py") else shutil.copytree
         copy(here / name, tmp_path / name)
     monkeypatch.setattr(kernel_names, "_HERE", tmp_path)

@@ -36,6 +36,7 @@ def hook():
         ("Wipe the workspace of kernels that ended", ["fdiff/tape.py"], []),
         ("internal: a name for hooks", ["fdiff/autograd/backward_passes/nodes.py"], []),
         ("internal: a budget", ["docs/decisions/size-of-the-code.md"], ["says nothing"]),
+        ("types", ["tests/references.py"], ["says nothing"]),
     ],
 )
 def test_one_idea_and_a_line_where_users_see_it(hook, message, changed, words):
@@ -82,6 +83,13 @@ def test_history_is_checked_from_a_date_on(hook, repository):
     assert "says nothing" in wip
     assert "'Another option'" in option
     assert "CHANGELOG.md" in option
+
+
+def test_history_has_each_first_line_once(hook, repository):
+    commit(repository, "internal: fewer lines", "fdiff/optimize/a.py")
+    commit(repository, "internal: fewer lines", "fdiff/optimize/b.py")
+    (fault,) = hook.history_faults(repository)
+    assert "the same first line" in fault
 
 
 def test_history_is_checked_from_the_last_tag_on(hook, repository):
