@@ -22,10 +22,11 @@ MOST_LITERAL = 64  # the sizes up to here are literals in bodies, whose loops ar
 MOST_LITERAL_STEP = 8  # of the steps of stores: LLVM stores several entries of such loops at once
 MOST_FIELDS = 16  # of records: arrays of which single columns, or a few of them, are taken or put
 _ROWS = 48  # entries beside the components from which on it is worth a kernel of its own
-# For the rows to go behind: how many there are at least, how many entries the last axis has at most
-# of an array with others between, and of one without (less than a vector); and how many times as
-# much as has to be read or written in the other order, inputs and outputs, is computed.
-_MANY, _SHORT, _SHORTEST, _WORTH = 64, 64, 8, 8
+# The axis of the rows becomes the last one if these hold.
+_MIN_ROWS = 64
+_MAX_ROW = 64  # longest last axis, rank 3 or more
+_MAX_ROW_OF_MATRIX = 8  # longest last axis, rank 2: less than a vector
+_MIN_WORK = 8  # entries computed for each input or output entry that is transposed
 
 
 def small_sizes(tape: Tape) -> frozenset[int]:
@@ -54,7 +55,7 @@ def many_rows(tape: Tape, small: Collection[int]) -> int:
     """
     short: Counter[int] = Counter()
     long: Counter[int] = Counter()
-    turned: Counter[int] = Counter()
+    transposed_entries: Counter[int] = Counter()
     for node in tape.nodes:
         kind = node.primitive.kind
         if kind is not None and (kind.is_reduction or kind.is_extremum):
@@ -62,29 +63,29 @@ def many_rows(tape: Tape, small: Collection[int]) -> int:
         elif kind is not None and kind.is_elementwise:
             shape = node.type.shape
         elif not node.args:
-            _count(turned, node.type.shape, ())
+            _count(transposed_entries, node.type.shape, ())
             continue
         else:
             continue
         wide = [n for n in shape if n != 1 and n not in small]
         if len(wide) < 2:
             continue
-        if wide[-1] > _SHORT:
+        if wide[-1] > _MAX_ROW:
             _count(long, shape, small)
-        elif len(wide) > 2 or wide[-1] <= _SHORTEST:
+        elif len(wide) > 2 or wide[-1] <= _MAX_ROW_OF_MATRIX:
             _count(short, shape, small)
     for o in tape.outputs:
-        _count(turned, tape.nodes[o].type.shape, ())
+        _count(transposed_entries, tape.nodes[o].type.shape, ())
     most = max(short.values(), default=0)
     best = max((n for n in short if 2 * short[n] > most), default=0)
-    return best if short[best] > long[best] + _WORTH * turned[best] else 0
+    return best if short[best] > long[best] + _MIN_WORK * transposed_entries[best] else 0
 
 
 def _count(counts: Counter[int], shape: Shape, small: Collection[int]) -> None:
     """Adds the number of entries for each axis that may be the axis of an array's rows."""
     wide = [n for n in shape if n != 1 and n not in small]
     for n in set(wide[:-1]):
-        if n >= _MANY and wide.count(n) == 1:
+        if n >= _MIN_ROWS and wide.count(n) == 1:
             counts[n] += math.prod(shape)
 
 

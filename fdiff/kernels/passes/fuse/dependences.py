@@ -15,7 +15,7 @@ from ..materialise.materialisation import Plan
 from ..materialise.value_numbering import Key
 from .memory_reads import reads_of
 
-Dependences = dict[int, bool]  # earlier effects, and whether both may share a nest
+Dependences = dict[int, bool]  # earlier effects, and whether both are fusible: may share a nest
 
 
 def dependences_of(plan: Plan, effects: list[Effect]) -> list[Dependences]:
@@ -31,8 +31,8 @@ def dependences_of(plan: Plan, effects: list[Effect]) -> list[Dependences]:
         own = {p: _may_share_nest(effect, effects[p]) for p in earlier.aliasing_writes(effect)}
         for node in _overwritten_nodes(plan, effect):
             for p, key in readers.get(node, ()):
-                close = _same_entry(effect, key) or _may_share_nest(effect, effects[p])
-                own[p] = own.get(p, True) and close
+                fusible = _same_entry(effect, key) or _may_share_nest(effect, effects[p])
+                own[p] = own.get(p, True) and fusible
         for key in reads_of(plan, effect):
             node = key.node if key.node in plan.stored else plan.storage_of(key.node)
             if plan.overwrites:
@@ -59,7 +59,7 @@ class _EarlierEffects:
         self.writers.setdefault(self.effects[number].node, []).append(number)
 
     def writers_of(self, node: int) -> Sequence[int]:
-        """The effects that write `node`, without those on which others of them depend."""
+        """The last effects that write `node`; dependences on earlier ones follow."""
         own = self._last_writers(self.plan.producer_of(node))
         if not self.plan.overwrites:
             return own
@@ -81,23 +81,22 @@ class _EarlierEffects:
         return out
 
     def _last_writers(self, node: int, term: Effect | None = None) -> Sequence[int]:
-        """The effects that write a node, without those for which a later one of them stands.
+        """The last effects that write a node; dependences on earlier ones follow.
 
-        A term of a sum stands for what began the sum, on which it depends. For one more `term` of
-        it, the last term over the same domain stands for all before, because it has the same
-        dependences.
+        A term of a sum depends on the effect that began the sum. One more `term` depends on the
+        last term over the same domain alone, because both have the same dependences.
         """
         writers = self.writers.get(node, ())
         if len(writers) < 2:
             return writers
         for k in range(len(writers) - 1, -1, -1):
-            if self._stands_for_earlier(self.effects[writers[k]], term):
+            if self._implies_earlier(self.effects[writers[k]], term):
                 return writers[k:]
         return writers
 
     @staticmethod
-    def _stands_for_earlier(effect: Effect, term: Effect | None) -> bool:
-        """Whether who depends on this effect depends on all earlier writers of its node."""
+    def _implies_earlier(effect: Effect, term: Effect | None) -> bool:
+        """Whether a dependence on this effect implies one on every earlier writer of its node."""
         if term is None:
             return effect.kind is EffectKind.UPDATE and effect.node in effect.after
         return effect.kind is term.kind is EffectKind.UPDATE and (

@@ -16,8 +16,8 @@ from ...ir.effect import Effect
 from ..materialise.materialisation import Plan, make_plan
 from .dependences import ordered
 from .in_place_updates import update_in_place
-from .loop_fusion import group_effects
-from .recomputation import ON_CPU, ON_GPU, computed_again
+from .loop_fusion import fuse_effects
+from .recomputation import ON_CPU, ON_GPU, nodes_to_store
 from .stencil_adjoint import fuse_reductions_with_gathers
 
 _ROUNDS = 4
@@ -51,8 +51,8 @@ def fuse(plan: Plan, least_cost: int = ON_CPU) -> Schedule:
         rounds += 1
         plan, effects = update_in_place(plan, also)
         effects = ordered(plan, fuse_reductions_with_gathers(plan, effects))
-        nests = [[effects[k] for k in g.members] for g in group_effects(plan, effects)]
-        again = computed_again(plan, nests, least_cost) if rounds < _ROUNDS else set()
+        nests = [[effects[k] for k in g.members] for g in fuse_effects(plan, effects)]
+        again = nodes_to_store(plan, nests, least_cost) if rounds < _ROUNDS else set()
         if not again:
             return Schedule(plan, nests)
         also |= again | plan.deep

@@ -18,7 +18,7 @@ from ..materialise.materialisation import Plan
 from .dependences import Dependences, dependences_of
 
 _NUMBER = attrgetter("number")
-_MANY = 400  # groups from which on sinking costs more than it gains
+_MANY = 400  # groups from which on the second merge costs more than it gains
 # What effects of one nest agree on: domain (None for a call), excluded box, ranges, whether it is
 # a boundary.
 Span = tuple[Dims | None, Ranges, Ranges, bool]
@@ -33,35 +33,36 @@ class Group:
     number: int  # among all groups
 
 
-def group_effects(plan: Plan, effects: list[Effect]) -> list[Group]:
+def fuse_effects(plan: Plan, effects: list[Effect]) -> list[Group]:
     """Put each effect into the first nest over its domain that no dependence forbids."""
     dependences = dependences_of(plan, effects)
     groups: list[Group] = []
     equal_spans: dict[Span, list[Group]] = {}
-    place: list[Group] = []
+    nests: list[Group] = []  # of each effect
     for r, effect in enumerate(effects):
-        low = max([place[p].number + (not close) for p, close in dependences[r].items()], default=0)
+        bounds = [nests[p].number + (not fusible) for p, fusible in dependences[r].items()]
+        earliest = max(bounds, default=0)
         call = effect.kind is EffectKind.CALL
         span = (None if call else effect.domain, effect.excluded, effect.ranges, effect.boundary)
-        there = equal_spans.setdefault(span, [])
-        at = len(there) if call else bisect_left(there, low, key=_NUMBER)
-        if at < len(there):
-            mine = there[at]
+        same_span = equal_spans.setdefault(span, [])
+        position = len(same_span) if call else bisect_left(same_span, earliest, key=_NUMBER)
+        if position < len(same_span):
+            group = same_span[position]
         else:
             # zeros first, so that what adds to them can join others
             fill = effect.kind is EffectKind.STORE and not effect.values
-            first = fill and low < len(groups)
-            mine = Group(span, [], low if first else len(groups))
-            for later in groups[mine.number :]:
+            first = fill and earliest < len(groups)
+            group = Group(span, [], earliest if first else len(groups))
+            for later in groups[group.number :]:
                 later.number += 1
-            groups.insert(mine.number, mine)
-            insort(there, mine, key=_NUMBER)
-        mine.members.append(r)
-        place.append(mine)
-    return _sink(groups, dependences) if len(groups) < _MANY else groups
+            groups.insert(group.number, group)
+            insort(same_span, group, key=_NUMBER)
+        group.members.append(r)
+        nests.append(group)
+    return _merge_into_later_nests(groups, dependences) if len(groups) < _MANY else groups
 
 
-def _sink(groups: list[Group], dependences: list[Dependences]) -> list[Group]:
+def _merge_into_later_nests(groups: list[Group], dependences: list[Dependences]) -> list[Group]:
     """Merge a nest into the next one over its domain if no nest in between depends on it."""
     for g in range(len(groups) - 2, -1, -1):
         here = set(groups[g].members)

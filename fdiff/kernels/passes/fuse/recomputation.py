@@ -23,10 +23,10 @@ LONG = 1000  # operations of a program of which as much as can be is settled in 
 ON_CPU, ON_GPU = SLOW, 4 * SLOW
 
 
-def computed_again(plan: Plan, nests: list[list[Effect]], least_cost: int = ON_CPU) -> set[int]:
+def nodes_to_store(plan: Plan, nests: list[list[Effect]], least_cost: int = ON_CPU) -> set[int]:
     """The nodes to be stored because several nests compute them, at `least_cost` or more.
 
-    Of the expensive nodes that a nest computes again, those it computes first. Also derivatives of
+    Of chains of expensive nodes that a nest computes again, the last ones. Also derivatives of
     functions (as of `tanh`) that have most of their instructions in common with a function in an
     earlier nest: once stored, they are computed in that nest. What one nest computes several times
     for each entry is stored if it costs as much as an elementary function.
@@ -48,7 +48,7 @@ def computed_again(plan: Plan, nests: list[list[Effect]], least_cost: int = ON_C
         # of a row that is gathered each field is read once
         twice.update(i for i in nodes if counts[i] > 1 and i not in plan.analysis.gathers)
         both = nodes & covered & enough
-        again |= _needed(plan, both, counts) if long else _first_of(plan, both)
+        again |= _read_by_unrepeated(plan, both, counts) if long else _last_in_chain(plan, both)
         covered |= nodes
         again |= {
             i
@@ -57,7 +57,7 @@ def computed_again(plan: Plan, nests: list[list[Effect]], least_cost: int = ON_C
             and _resembles_earlier(plan, i, n, begun)
             and i not in plan.stored
         }
-    again |= _first_of(plan, twice)
+    again |= _last_in_chain(plan, twice)
     return {_cheapest_to_store(plan, i) for i in again}
 
 
@@ -88,11 +88,11 @@ def _expensive(plan: Plan, least_cost: int) -> dict[int, int]:
     return {i: c for i, c in enumerate(cost) if c >= SLOW}
 
 
-def _needed(plan: Plan, repeated: set[int], here: Container[int]) -> set[int]:
-    """The nodes computed again by a nest whose values are read by nodes that are not.
+def _read_by_unrepeated(plan: Plan, repeated: set[int], here: Container[int]) -> set[int]:
+    """The repeated nodes that a node of the nest reads which is not repeated, or none reads.
 
-    In a long program these are stored all at once; rounds that store the first ones only, as
-    `_first_of` finds them, would find the others one after another.
+    In a long program all of these are stored at once; rounds that store the last of each chain only
+    (`_last_in_chain`) would find the others one after another.
     """
     out: set[int] = set()
     for i in repeated:
@@ -102,8 +102,8 @@ def _needed(plan: Plan, repeated: set[int], here: Container[int]) -> set[int]:
     return out
 
 
-def _first_of(plan: Plan, repeated: set[int]) -> set[int]:
-    """The repeated nodes that are operands of no other repeated node."""
+def _last_in_chain(plan: Plan, repeated: set[int]) -> set[int]:
+    """The repeated nodes whose result no repeated node reads."""
     return {i for i in repeated if repeated.isdisjoint(_users(plan, i))}
 
 

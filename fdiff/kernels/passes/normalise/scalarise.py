@@ -33,10 +33,7 @@ from .indexing_components import gathered, joined_components, scattered, updated
 # What stands for old operation `i`: its components in row-major order, or the whole result. None:
 # there is no rule for this case, and the operation gets its operands in one piece.
 Rule = Callable[[Components, int, Operation], "Ids | Whole | None"]
-# How many operations there may be in the end: so many times as many and a hundred, but this many at
-# most, and this many in any case: a program that is spared an operation keeps its components.
-_GROWTH, _MOST, _ALWAYS = 4, 1000, 600
-_MOST_OF_BODY = 10_000  # in bodies of loops, where a call of a routine would be one in each trip
+
 RULES: dict[str, Rule] = {
     Kind.BROADCAST: broadcast,
     Kind.IOTA: iota,
@@ -59,8 +56,7 @@ def scalarise(graph: KernelGraph) -> KernelGraph:
     if not any(is_small(d) for op in graph.ops for dims in op.shapes for d in dims):
         return graph
     new = Components(graph)
-    most = max(_ALWAYS, min(_MOST, 100 + _GROWTH * len(graph.ops)))
-    most = _MOST_OF_BODY if graph.is_body else most
+    most = _most_operations(graph)
     for i, op in enumerate(graph.ops):
         _enter(new, i, op)
         if op.kind.is_store and i not in new.split and any(is_small(d) for d in op.dims):
@@ -70,6 +66,15 @@ def scalarise(graph: KernelGraph) -> KernelGraph:
     for i in (*graph.inputs, *graph.outputs):
         new.all(i)
     return pruned(new.finished())
+
+
+def _most_operations(graph: KernelGraph) -> int:
+    """Limit on operations after scalarisation of n: max(600, min(1000, 100 + 4 n)).
+
+    The 600 let a program that another pass shortens keep its components. In a loop body it is
+    10,000, because a call of a routine would be made in each trip.
+    """
+    return 10_000 if graph.is_body else max(600, min(1000, 100 + 4 * len(graph.ops)))
 
 
 def _enter(new: Components, i: int, op: Operation) -> None:

@@ -9,7 +9,7 @@ from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.passes.fuse.dependences import dependences_of
 from fdiff.kernels.passes.fuse.effects import effects_of_plan
 from fdiff.kernels.passes.fuse.memory_reads import reads_of
-from fdiff.kernels.passes.fuse.recomputation import computed_again
+from fdiff.kernels.passes.fuse.recomputation import nodes_to_store
 from fdiff.kernels.passes.materialise.graph_analysis import GraphAnalysis
 from fdiff.kernels.passes.materialise.materialisation import make_plan
 from fdiff.kernels.passes.normalise.routine_selection import select_routines
@@ -56,7 +56,7 @@ def rounds_of(structure):
         plan = make_plan(structure, also, plan)
         effects = effects_of_plan(plan)
         yield plan, effects, also
-        again = computed_again(plan, [[effect] for effect in effects])
+        again = nodes_to_store(plan, [[effect] for effect in effects])
         some = {i for i in structure.ops if i not in plan.stored | structure.absorbed}
         also = also | (again or set(sorted(some)[::3]))
         if not (again or some):
