@@ -17,7 +17,7 @@ from ..named_tuples import NamedTuple
 from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
 from .ir.control_parameters import bodies_of
 from .ir.operation_costs import SLOW, flops_of
-from .passes.parallel.cost_model import in_long_program, matrix_work, multiplying
+from .passes.parallel.cost_model import matrix_work, ns_in_long_program, ns_of_product
 
 # Seconds of NumPy for an operation whatever its size, for a byte read or written, and for an
 # elementary function; fitted to values and gradients of chains of functions and of Rosenbrock's
@@ -87,7 +87,7 @@ def _arithmetic_seconds(node: Node, flops: int) -> float:
     """Seconds of NumPy's arithmetic for a node where it exceeds the movement of data."""
     rule = node.primitive.lowering.kernel
     if rule is not None and rule.kind is Kind.CONTRACT:
-        return 1e-9 * multiplying(flops // 2)
+        return 1e-9 * ns_of_product(flops // 2)
     if bodies := bodies_of(node):
         return _trips(node) * sum(_costs_of_body(b).numpy_seconds for b in bodies)
     size = max(node.type.size, 1)
@@ -100,7 +100,7 @@ def _kernel_seconds(node: Node, operands: Sequence[Node], flops: int) -> float:
     types = [a.type for a in operands]
     size = max(t.size for t in (*types, node.type))
     if rule is not None and rule.kind is Kind.CONTRACT:
-        return 1e-9 * (in_long_program(0, 2) + multiplying(flops // 2))
+        return 1e-9 * (ns_in_long_program(0, 2) + ns_of_product(flops // 2))
     if bodies := bodies_of(node):
         return _trips(node) * sum(_costs_of_body(b).kernel_seconds - CALL_SECONDS for b in bodies)
     name = "triangular" if rule is not None and rule.kind is Kind.TRIANGULAR_SYSTEM else ""
@@ -112,7 +112,7 @@ def _kernel_seconds(node: Node, operands: Sequence[Node], flops: int) -> float:
         columns = types[1].size // max(n * stack, 1) if len(types) > 1 else 0
         works = matrix_work(name, [str(stack), str(n), str(columns)])
         return 1e-9 * sum(work.nanoseconds(()) for work in works) if works else math.nan
-    return 1e-9 * in_long_program(flops // max(size, 1), size)
+    return 1e-9 * ns_in_long_program(flops // max(size, 1), size)
 
 
 def flops_of_node(node: Node, operands: Sequence[Node]) -> int | None:

@@ -66,7 +66,7 @@ class LoopLines(Generic[T]):
         return self.bases[text]
 
 
-def pick_lines(target: str, at: str, comparison: str, operands: Sequence[str]) -> list[TextLine]:
+def extreme_lines(target: str, at: str, comparison: str, operands: Sequence[str]) -> list[TextLine]:
     """Keep a value that is better than the best so far, or the first NaN, and where it stands."""
     value, best = operands
     return [

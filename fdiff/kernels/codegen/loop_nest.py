@@ -7,7 +7,7 @@ from ..ir.operation_costs import formula_facts
 from ..passes.tile.loop_collapse import collapse
 from ..runtime.status_errors import OUT_OF_BOUNDS
 from .lines import LineKind, TextLine, comment, deeper, leave, let, load, loop_head, store
-from .loop_invariant_lines import LoopLines, lines_of_local, pick_lines
+from .loop_invariant_lines import LoopLines, extreme_lines, lines_of_local
 from .symbol_table import SymbolTable
 
 
@@ -159,8 +159,8 @@ def _text(lines: _Lines, statement: Statement) -> list[TextLine]:
     if kind is StatementKind.CARRY:
         stored = lines.symbols.entry(name, at)
         return [let(target, f"{stored} if i{operands[0]} > 0 else {text}")]
-    if kind is StatementKind.PICK:
-        return pick_lines(target, at, text, operands)
+    if kind is StatementKind.EXTREME:
+        return extreme_lines(target, at, text, operands)
     assert kind is StatementKind.UPDATE, kind
     simple = at.isidentifier() or at.isdigit()
     first, at = ([], at) if simple else ([let(target, at)], target)

@@ -35,7 +35,7 @@ class StatementKind(Enum):
     STORE = "store"  # write the operand to an entry of memory
     UPDATE = "update"  # write `text` of an entry and the operand to that entry
     ACCUMULATE = "accumulate"  # assign `text` of the target and the operands to the target
-    PICK = "pick"  # assign the position of the largest or smallest operand so far
+    EXTREME = "extreme"  # assign the position of the largest or smallest operand so far
     CARRY = "carry"  # assign what the previous iteration of a loop has stored, `text` in its first
 
     @property
@@ -56,7 +56,7 @@ class StatementKind(Enum):
     @property
     def accumulates(self) -> bool:
         """Whether its target is an accumulator, which the nest has assigned before."""
-        return self in (StatementKind.ACCUMULATE, StatementKind.PICK)
+        return self in (StatementKind.ACCUMULATE, StatementKind.EXTREME)
 
     @property
     def is_innermost(self) -> bool:

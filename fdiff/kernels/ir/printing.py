@@ -264,7 +264,7 @@ def statement_text(s: Statement) -> str:
         StatementKind.UPDATE: f"{entry} = {_combined(text, entry, operands)}",
         StatementKind.POSITION: f"{target} = position of {entry}",
         StatementKind.CARRY: f"{target} = {entry} if i{first} > 0 else {text}",
-        StatementKind.PICK: f"if {f' {text} '.join(operands)}: {target} = {best} = ...",
+        StatementKind.EXTREME: f"if {f' {text} '.join(operands)}: {target} = {best} = ...",
     }[kind]
 
 

@@ -272,7 +272,7 @@ class _InNest:
         texts = {s.text for s in own if s.kind is StatementKind.ACCUMULATE and s.target == name}
         lawful = combiner is None or texts <= set(combiner.value)
         checks.law(lawful, "{} is combined by {}, which is not {}", name, sorted(texts), combiner)
-        read = any(name in s.operands for s in own if s.kind is not StatementKind.PICK)
+        read = any(name in s.operands for s in own if s.kind is not StatementKind.EXTREME)
         checks.law(read == accumulator.scan, "{} is read in its loops, or is no scan", name)
 
     def finish(self, accumulator: Accumulator) -> None:
@@ -294,12 +294,12 @@ class _InNest:
         """Check the operands of a statement, the memory it accesses and the name it assigns."""
         kind, target, text, operands, access, combiner = statement
         checks = self.checks
-        picked = kind is StatementKind.CARRY  # of which the operand is the number of a loop
-        checks._read(text, *(() if picked else operands))
+        carried = kind is StatementKind.CARRY  # of which the operand is the number of a loop
+        checks._read(text, *(() if carried else operands))
         checks.law(level <= self.rank, "a loop that there is not: {}", statement)
         if access is not None:
             checks.access(access, level, memory=kind.uses_memory)
-        placed = kind.uses_memory or kind in (StatementKind.POSITION, StatementKind.PICK)
+        placed = kind.uses_memory or kind in (StatementKind.POSITION, StatementKind.EXTREME)
         checks.law((access is not None) == placed, "a place too many, or too few: {}", statement)
         if kind.uses_memory:
             checks.touched(statement)

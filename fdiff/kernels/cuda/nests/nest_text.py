@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from ....named_tuples import NamedTuple
 from ...codegen.lines import TextLine, texts_of
-from ...codegen.loop_invariant_lines import LoopLines, lines_of_local, pick_lines
+from ...codegen.loop_invariant_lines import LoopLines, lines_of_local, extreme_lines
 from ...ir.accesses import Access
 from ...ir.combiners import Combiner
 from ...ir.index_expressions import atom, size, strides, times
@@ -311,8 +311,8 @@ class NestText:
         at = self._lines.address(access)
         if kind is StatementKind.POSITION:
             return [f"{target} = {at}"]
-        if kind is StatementKind.PICK:
-            return texts_of(pick_lines(target, at, text, operands))
+        if kind is StatementKind.EXTREME:
+            return texts_of(extreme_lines(target, at, text, operands))
         truth = self._memory[name] == "b1"
         if kind is StatementKind.LOAD:
             return [f"{target} = {name}[{at}]" + " != 0" * truth]

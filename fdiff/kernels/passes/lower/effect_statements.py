@@ -83,18 +83,21 @@ def _store(body: Body, effect: Effect) -> None:
         text = _value(body, effect.values[0])
         for view in effect.values[1:]:
             text = body.let(_sum(dtype).text(dtype), text, _value(body, view))
-    picked, index = _picked(body, effect)
-    body.statements.append(Statement.store((text, *picked), _access(effect, index)))
+    positions, index = _checked_positions(body, effect)
+    body.statements.append(Statement.store((text, *positions), _access(effect, index)))
     if effect.forwards:
         body.know(view_key(body, (effect.node, effect.index)), text)
 
 
-def _picked(body: Body, effect: Effect) -> tuple[list[str], Index]:
-    """The locals that hold positions from index arrays, checked, and the index with them."""
+def _checked_positions(body: Body, effect: Effect) -> tuple[list[str], Index]:
+    """The checked positions from index arrays, in locals, and the index with them."""
     if not effect.positions:
         return [], effect.index
-    picked = body.wrap([_value(body, p) for p in effect.positions], effect.dims)
-    return picked, (*[Axis(-1, "1", name) for name in picked], *effect.index[len(picked) :])
+    positions = body.wrap([_value(body, p) for p in effect.positions], effect.dims)
+    return positions, (
+        *[Axis(-1, "1", name) for name in positions],
+        *effect.index[len(positions) :],
+    )
 
 
 def _sum(dtype: str) -> Combiner:
@@ -104,11 +107,13 @@ def _sum(dtype: str) -> Combiner:
 
 def _update_statement(body: Body, effect: Effect, combiner: Combiner, value: str) -> Statement:
     """The statement ``entry = combiner(entry, value)`` for the entry of an effect."""
-    picked, index = _picked(body, effect)
+    positions, index = _checked_positions(body, effect)
     # without a loop there is nothing to reassociate, and plain addition is quicker to compile
     text = combiner.text(body.plan.ops[effect.node].dtype) if effect.domain else combiner.value[-1]
     access = _access(effect, index)
-    return Statement(StatementKind.UPDATE, body.fresh(), text, (value, *picked), access, combiner)
+    return Statement(
+        StatementKind.UPDATE, body.fresh(), text, (value, *positions), access, combiner
+    )
 
 
 def _update(body: Body, effect: Effect) -> None:
@@ -199,7 +204,9 @@ def _argument(body: Body, effect: Effect) -> None:
     var = effect.reduced[0]
     place = Access(Buffer(""), ("1",) if var < 0 else (effect.domain[var],), (Axis(var),))
     body.statements.append(
-        Statement(StatementKind.PICK, where, ">" if kind is Kind.MAX else "<", (value, best), place)
+        Statement(
+            StatementKind.EXTREME, where, ">" if kind is Kind.MAX else "<", (value, best), place
+        )
     )
     depth = len(effect.domain) - (var >= 0)
     final = () if local else (Statement.store((where,), _access(effect)),)

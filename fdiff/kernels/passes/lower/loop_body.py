@@ -141,10 +141,10 @@ class Body:
         """Read an entry at positions from index arrays, which are checked first."""
         source = self.plan.ops[op.args[0]]
         index = key.index or (FIRST,) * len(op.dims)
-        picked = self.wrap(operands, source.dims)
-        rest = index[len(op.dims) - (len(source.dims) - len(picked)) :]
-        place = (*[Axis(-1, "1", name) for name in picked], *rest)
-        return self.load(Access(self.plan.buffer(op.args[0]), source.dims, place), tuple(picked))
+        positions = self.wrap(operands, source.dims)
+        rest = index[len(op.dims) - (len(source.dims) - len(positions)) :]
+        place = (*[Axis(-1, "1", name) for name in positions], *rest)
+        return self.load(Access(self.plan.buffer(op.args[0]), source.dims, place), tuple(positions))
 
     def wrap(self, positions: list[str], dims: Dims) -> list[str]:
         """Positions counted from the front, where negative ones count from the end, checked.

@@ -30,17 +30,17 @@ from ...ir.product_sizes import product_sizes
 from ...kernel_source import Work
 
 # Prices in nanoseconds.
-_FLOP = 0.008  # an addition of an entry
-_CALLED = 0.45  # an elementary function of an entry
-_MOVED = 0.04  # an entry loaded or stored
-_PICKED = 0.4  # an entry at an index that is found at run time
-_TERM = 0.03  # a term of a matrix product
-_ALONE = 0.5  # an operation on numbers in a long program (`in_long_program`)
-_LOOP = 2.0  # the start of a loop there
-_LONG_CALL = 8.0  # the start of a loop with an elementary function there
-_LONG_CALLED = 2.0  # an elementary function of an entry there
-_WAITING = 0.1  # an addition of numbers in a trip, which wait for each other
-_WAITING_CALLED = 4.0  # an elementary function of numbers in a trip
+_NS_FLOP = 0.008  # an addition of an entry
+_NS_FUNCTION = 0.45  # an elementary function of an entry
+_NS_ACCESS = 0.04  # an entry loaded or stored
+_NS_INDEXED = 0.4  # an entry at an index that is found at run time
+_NS_TERM = 0.03  # a term of a matrix product
+_NS_SCALAR_OP = 0.5  # an operation on numbers in a long program (`ns_in_long_program`)
+_NS_LOOP = 2.0  # the start of a loop there
+_NS_FUNCTION_LOOP = 8.0  # the start of a loop with an elementary function there
+_NS_CALLED_FUNCTION = 2.0  # an elementary function of an entry there
+_NS_SERIAL_FLOP = 0.1  # an addition of numbers in a trip, which wait for each other
+_NS_SERIAL_FUNCTION = 4.0  # an elementary function of numbers in a trip
 # ns of routines other than products for each matrix, as multiples of products of its size and the
 # number of columns. Fitted to matrices of 2 to 256 rows on one core (EPYC Turin, OpenBLAS):
 # measured times are 0.6 to 2.4 of the predicted ones (``python -m benchmarks.explain --routines``),
@@ -78,7 +78,7 @@ def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
             out += [_each_trip(part, w) for item in _items_of_bodies(part) for w in _in_trip(item)]
         elif part.is_product:
             counts = (d.replace(f"({END} - {BEGIN})", rows) for d in product_sizes(part).counts)
-            out.append(Work(tuple(counts), _TERM))
+            out.append(Work(tuple(counts), _NS_TERM))
     return tuple(out)
 
 
@@ -112,7 +112,11 @@ def _in_trip(item: Item) -> tuple[Work, ...]:
 
 def _cost_of_number(s: Statement) -> float:
     flops = flops_of(s.text)
-    return _WAITING_CALLED if flops >= SLOW else _WAITING * flops + _MOVED * (s.access is not None)
+    return (
+        _NS_SERIAL_FUNCTION
+        if flops >= SLOW
+        else _NS_SERIAL_FLOP * flops + _NS_ACCESS * (s.access is not None)
+    )
 
 
 def _each_trip(item: ControlItem, work: Work) -> Work:
@@ -137,25 +141,27 @@ def _of_nest(nest: Nest) -> Work:
 
 
 def _cost(s: Statement) -> float:
-    if s.kind in (StatementKind.WRAP, StatementKind.PICK):
-        return _PICKED
+    if s.kind in (StatementKind.WRAP, StatementKind.EXTREME):
+        return _NS_INDEXED
     flops = flops_of(s.text)
-    return (_CALLED if flops >= SLOW else _FLOP * flops) + _MOVED * (s.access is not None)
+    return (_NS_FUNCTION if flops >= SLOW else _NS_FLOP * flops) + _NS_ACCESS * (
+        s.access is not None
+    )
 
 
-def in_long_program(flops: int, size: int) -> float:
+def ns_in_long_program(flops: int, size: int) -> float:
     """Nanoseconds for an operation among thousands, of `size` entries with `flops` flops each.
 
     Their loops are short, and their functions are called; other kernels inline them. Fitted to
     loops of 1,500 to 2,000 passes, unrolled to tapes of 7,000 to 20,000 nodes, whose times are 0.7
     to 1.4 of the predicted ones: ``python -m benchmarks.explain --long``.
     """
-    start, entry = (_ALONE if size == 1 else _LOOP), _FLOP * flops + _MOVED
+    start, entry = (_NS_SCALAR_OP if size == 1 else _NS_LOOP), _NS_FLOP * flops + _NS_ACCESS
     if flops >= SLOW:
-        start, entry = start + _LONG_CALL, _LONG_CALLED
+        start, entry = start + _NS_FUNCTION_LOOP, _NS_CALLED_FUNCTION
     return start + entry * size
 
 
-def multiplying(terms: int) -> float:
+def ns_of_product(terms: int) -> float:
     """Nanoseconds for a matrix product that adds up `terms` terms."""
-    return _TERM * terms
+    return _NS_TERM * terms

@@ -148,7 +148,7 @@ def row_loop(nest: Nest, axis: str) -> int | None:
     whole = {a.name for a in inside}
     carried = any(
         (s.kind is StatementKind.CARRY and s.operands[0] == str(loop))
-        or (s.kind is StatementKind.PICK and s.target in whole)
+        or (s.kind is StatementKind.EXTREME and s.target in whole)
         for s in nest.statements
     )
     return None if carried else loop

@@ -151,7 +151,7 @@ class _Staged:
         nest = self.nest
         if len(nest.domain) != 1 or nest.ranges or nest.excluded or nest.branches:
             return False
-        if any(s.kind in (StatementKind.CARRY, StatementKind.PICK) for s in nest.statements):
+        if any(s.kind in (StatementKind.CARRY, StatementKind.EXTREME) for s in nest.statements):
             return False
         if not self.indices.keys() <= self.varying:
             return False  # an index that is the same for all rows prevents nothing

@@ -12,11 +12,12 @@ from math import inf
 from ....named_tuples import NamedTuple
 from .constants import LOG_2
 from .value import (
-    Pair,
+    DoubleDouble,
     Value,
     clamp,
     copysign,
     fabs,
+    fast_two_sum,
     fma,
     fused,
     libm,
@@ -24,11 +25,10 @@ from .value import (
     polynomial,
     power_of_two,
     quotient,
-    rounded_off,
     scale,
     scale_by,
     scale_near,
-    total,
+    two_product_error,
     where,
     word,
 )
@@ -89,7 +89,7 @@ class _Reduced(NamedTuple):
 
 def _reduce(x: Value, times: float = 1.0) -> _Reduced:
     """Reduce `x * times` to ``k log 2 + r``, where `times` is a power of two."""
-    high, low = x.pick(*LOG_2)
+    high, low = x.by_format(*LOG_2)
     k, _ = nearest(x, times * LOG2_E)
     first = fma(k, -high, x if times == 1.0 else x * times)
     r = fma(k, -low, first)
@@ -111,7 +111,7 @@ def _rise(r: Value) -> Value:
 
 def _curve(r: Value, more: Value) -> Value:
     """``exp(r) - 1 - r + more``."""
-    return fma(r * r, polynomial(r, r.pick(*_EXP)), more)
+    return fma(r * r, polynomial(r, r.by_format(*_EXP)), more)
 
 
 @libm("exp")
@@ -131,7 +131,7 @@ def exp_product(x: Value, y: Value) -> Value:
     if not fused():
         return _corrected(x, y)
     k, _ = nearest(_clipped(x * y), LOG2_E)
-    high, low = x.pick(*_LOG_2_SHORT)
+    high, low = x.by_format(*_LOG_2_SHORT)
     r = fma(k, -low, clamp(fma(x, y, k * -high), -1.0, 1.0))
     return scale_near(_rise(r), k)
 
@@ -139,7 +139,7 @@ def exp_product(x: Value, y: Value) -> Value:
 def _corrected(x: Value, y: Value) -> Value:
     """``exp(x * y)`` of the rounded product, times one plus what rounding took from it."""
     product = x * y
-    low = rounded_off(x, y, product)
+    low = two_product_error(x, y, product)
     low = where(fabs(low) < 2.0**-10, low, 0.0)  # more only where the whole is 0 or infinite
     out = exp(product)
     return where(out < inf, fma(out, low, out), out)
@@ -150,11 +150,11 @@ def exp_minus_square(x: Value) -> Value:
     """``exp(-x * x)``, likewise; bounds of `x` are all that its range needs."""
     if not fused():
         return _corrected(-x, x)
-    most, up = x.pick((27.5, 100.0), (10.5, 40.0))
+    most, up = x.by_format((27.5, 100.0), (10.5, 40.0))
     x = fabs(x)
     x = where(x > most, most, x)
     k, _ = nearest(x * x, -LOG2_E)
-    high, low = x.pick(*_LOG_2_SHORT)
+    high, low = x.by_format(*_LOG_2_SHORT)
     r = fma(k, -low, fma(-x, x, k * -high))
     s = power_of_two(k, up)
     return fma(_rise(r), s, s) * 2.0**-up
@@ -162,23 +162,23 @@ def exp_minus_square(x: Value) -> Value:
 
 def _clipped(x: Value) -> Value:
     """`x` cut to where `exp` is neither 0 nor infinite, and a little more."""
-    return clamp(x, *x.pick((-746.0, 709.9), (-104.5, 88.9)))
+    return clamp(x, *x.by_format((-746.0, 709.9), (-104.5, 88.9)))
 
 
-def exp_parts(x: Value, low: Value) -> tuple[Pair, Value]:
-    """``exp(x + low)`` as a pair near 1 and the power of two it is scaled by; `x` is not huge."""
+def exp_parts(x: Value, low: Value) -> tuple[DoubleDouble, Value]:
+    """``exp(x + low)`` as a double-double near 1 and its scale, a power of two; `x` is not huge."""
     k, r, lost = _reduce(x)
-    r, low = total(r, lost + low)
-    one = total(x.like(1.0), r)
+    r, low = fast_two_sum(r, lost + low)
+    one = fast_two_sum(x.like(1.0), r)
     rest = _curve(r, low)
-    return total(one.high, one.low + rest), k
+    return fast_two_sum(one.high, one.low + rest), k
 
 
 @word
 @libm("exp2")
 def exp2(x: Value) -> Value:
     """Two to a power; whole powers are exact."""
-    x = clamp(x, *x.pick((-1076.0, 1025.0), (-151.0, 129.0)))
+    x = clamp(x, *x.by_format((-1076.0, 1025.0), (-151.0, 129.0)))
     return exp2_sum(x, 0.0)
 
 
@@ -186,15 +186,15 @@ def exp2_sum(x: Value, low: Value | float, by: Value | None = None) -> Value:
     """``2**(x + low)`` for a small `low` and an `x` that is not huge; times `by`."""
     k, _ = nearest(x, 1.0)
     r = x - k + low if isinstance(low, Value) else x - k
-    out = fma(r * r, polynomial(r, x.pick(*_EXP2)), r * LOG_2[0][0])
+    out = fma(r * r, polynomial(r, x.by_format(*_EXP2)), r * LOG_2[0][0])
     return scale_near(out, k) if by is None else scale_by(out + 1.0, k, by)
 
 
-def _minus_one(r: Value, rest: Value, s: Value, half: float) -> Pair:
+def _minus_one(r: Value, rest: Value, s: Value, half: float) -> DoubleDouble:
     """``s (1 + r + rest) - half``, with what it loses to rounding, for `s` a power of two."""
     one = s - half
     high = fma(s, r, one)
-    return total(high, fma(s, rest, fma(s, r, one - high)))
+    return fast_two_sum(high, fma(s, rest, fma(s, r, one - high)))
 
 
 @word
@@ -203,10 +203,10 @@ def expm1(x: Value) -> Value:
     """``exp(x) - 1`` without cancellation; reduced as `exp` is, which is its slope."""
     k, r, low = _reduce(_clipped(x))
     rest = _curve(r, low)
-    least = x.pick(-60.0, -30.0)
+    least = x.by_format(-60.0, -30.0)
     s = power_of_two(where(k < least, least, k) - 1.0)
     out = _minus_one(r, rest, s, 0.5).high
-    return where(fabs(x) < x.pick(2.0**-54, 2.0**-25), x, out + out)
+    return where(fabs(x) < x.by_format(2.0**-54, 2.0**-25), x, out + out)
 
 
 class Twice(NamedTuple):
@@ -234,7 +234,7 @@ class Twice(NamedTuple):
         r = r * polynomial(r, (LOG_2[0][0], *_EXP2[1]))
         return Twice(r, x.like(0.0), power_of_two(k, 30.0) * 2.0**-30)
 
-    def minus_one(self) -> Pair:
+    def minus_one(self) -> DoubleDouble:
         """``e - 1``."""
         return _minus_one(self.r, self.rest, self.factor, 1.0)
 
@@ -275,13 +275,13 @@ def _tanh_single(x: Value) -> Value:
 
 def _halves(x: Value) -> tuple[Value, Value, Value, Value]:
     """For x >= 0: sinh(r), cosh(r) - 1, ``2**(k - 2)`` and ``2**(-k - 2)``."""
-    k, r, low = _reduce(clamp(x, 0.0, x.pick(710.6, 89.6)))
+    k, r, low = _reduce(clamp(x, 0.0, x.by_format(710.6, 89.6)))
     z = r * r
-    sine = fma(r * z, polynomial(z, x.pick(*_SINH)), low) + r
+    sine = fma(r * z, polynomial(z, x.by_format(*_SINH)), low) + r
     least = float(1 - x.format.bias)
     down = -2.0 - k
     down = power_of_two(where(down < least, least, down))
-    return sine, z * polynomial(z, x.pick(*_COSH)), power_of_two(k - 2.0), down
+    return sine, z * polynomial(z, x.by_format(*_COSH)), power_of_two(k - 2.0), down
 
 
 @word
@@ -290,9 +290,9 @@ def sinh(x: Value) -> Value:
     """By the sum formula for ``k log(2) + r``, so that nothing is divided and nothing cancels."""
     size = fabs(x)
     sine, rise, up, down = _halves(size)
-    minus = total(up, -down)
+    minus = fast_two_sum(up, -down)
     out = fma(sine, up + down, fma(rise, minus.high, minus.low)) + minus.high
-    return copysign(where(size < x.pick(2.0**-28, 2.0**-13), size, out + out), x)
+    return copysign(where(size < x.by_format(2.0**-28, 2.0**-13), size, out + out), x)
 
 
 @word
@@ -300,7 +300,7 @@ def sinh(x: Value) -> Value:
 def cosh(x: Value) -> Value:
     """Hyperbolic cosine, computed as `sinh` is."""
     sine, rise, up, down = _halves(fabs(x))
-    plus = total(up, down)
+    plus = fast_two_sum(up, down)
     out = fma(sine, up - down, fma(rise, plus.high, plus.low)) + plus.high
     return out + out
 
@@ -312,16 +312,16 @@ def expit(x: Value) -> Value:
         e = exp(-fabs(x))
         return where(x < 0.0, e, 1.0) / (e + 1.0)
     e, lost = _falling(x)
-    under = total(x.like(1.0), e)
-    over = Pair(where(x < 0.0, e, 1.0), where(x < 0.0, lost, 0.0))
-    return quotient(over, Pair(under.high, under.low + lost))
+    under = fast_two_sum(x.like(1.0), e)
+    over = DoubleDouble(where(x < 0.0, e, 1.0), where(x < 0.0, lost, 0.0))
+    return quotient(over, DoubleDouble(under.high, under.low + lost))
 
 
-def _falling(x: Value) -> Pair:
+def _falling(x: Value) -> DoubleDouble:
     """``exp(-|x|)``."""
-    k, r, low = _reduce(clamp(-fabs(x), *x.pick((-746.0, 0.0), (-104.5, 0.0))))
-    p = total(x.like(1.0), _curve(r, low) + r)
-    return Pair(scale(p.high, k), where(k > -100.0, p.low * power_of_two(k), 0.0))
+    k, r, low = _reduce(clamp(-fabs(x), *x.by_format((-746.0, 0.0), (-104.5, 0.0))))
+    p = fast_two_sum(x.like(1.0), _curve(r, low) + r)
+    return DoubleDouble(scale(p.high, k), where(k > -100.0, p.low * power_of_two(k), 0.0))
 
 
 @word

@@ -2,8 +2,8 @@
 
 erf(x) is a polynomial up to 1 and ``1 - exp(-q(|x|))`` beyond, where little is subtracted. erfc(x)
 is ``exp(-x**2) erfcx(x)``, and (1 + 2 x) erfcx(x) a polynomial in t = (x - 3) / (x + 3) (Shepherd
-and Laframboise, Mathematics of Computation 36, 1981), with all factors as pairs; up to 1/2 it is
-1 - erf(x). Ranges follow Cody, Mathematics of Computation 23, 1969, and fdlibm's s_erf.c.
+and Laframboise, Mathematics of Computation 36, 1981), with all factors as double-doubles; up to 1/2
+it is 1 - erf(x). Ranges follow Cody, Mathematics of Computation 23, 1969, and fdlibm's s_erf.c.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from __future__ import annotations
 from .exponential import exp, exp_of_normal, exp_parts
 from .value import (
     F8,
-    Pair,
+    DoubleDouble,
     Value,
     clamp,
     copysign,
     fabs,
+    fast_two_sum,
     fma,
     fused,
     libm,
     polynomial,
     product,
     quotient,
-    rounded_off,
     scale,
-    sum_of_any,
-    total,
+    two_product_error,
+    two_sum,
     where,
     word,
 )
@@ -86,9 +86,9 @@ def erf(x: Value) -> Value:
     """The error function."""
     size = fabs(x)
     z = x * x
-    near = fma(x, polynomial(z, x.pick(*_NEAR)), x)
-    most = x.pick(6.0, 4.0)
-    log = polynomial(where(size > most, most, size) - 2.0, x.pick(*_LOG))
+    near = fma(x, polynomial(z, x.by_format(*_NEAR)), x)
+    most = x.by_format(6.0, 4.0)
+    log = polynomial(where(size > most, most, size) - 2.0, x.by_format(*_LOG))
     return where(size < 1.0, near, copysign(1.0 - exp_of_normal(log), x))
 
 
@@ -105,7 +105,7 @@ def ndtr(x: Value) -> Value:
     wide = clamp(x.to(F8), -60.0, 60.0)
     y = wide * -_ROOT_HALF[0]
     if not fused():
-        low = rounded_off(wide, -_ROOT_HALF[0], y) - wide * _ROOT_HALF[1]
+        low = two_product_error(wide, -_ROOT_HALF[0], y) - wide * _ROOT_HALF[1]
         return ((y.library("erfc") - low * exp(-(y * y)) * _SLOPE) * 0.5).to(x.format)
     low = fma(wide, -_ROOT_HALF[0], -y) - wide * _ROOT_HALF[1]
     return (_complement(y, low, exact=x.double) * 0.5).to(x.format)
@@ -125,11 +125,11 @@ def _complement(x: Value, low: Value | float, *, exact: bool) -> Value:
 def _tail(x: Value, low: Value, *, exact: bool) -> Value:
     """``erfc(x + low)`` for x >= 0, to full precision from 1/2 on."""
     x = clamp(x, 0.0, 28.0)
-    over, under = sum_of_any(x, -3.0), sum_of_any(x, 3.0)
+    over, under = two_sum(x, -3.0), two_sum(x, 3.0)
     first, *rest = _SCALED if exact else _SHORT
     t = quotient(over, under)
-    p = total(x.like(first), fma(t, polynomial(t, rest), _SCALED_LOW))
+    p = fast_two_sum(x.like(first), fma(t, polynomial(t, rest), _SCALED_LOW))
     square = x * x
     e, k = exp_parts(-square, -fma(x, x, -square) - (x + x) * low)
-    one = total(x + x, x.like(1.0))
-    return scale(quotient(product(e, p), Pair(one.high, one.low + (low + low))), k)
+    one = fast_two_sum(x + x, x.like(1.0))
+    return scale(quotient(product(e, p), DoubleDouble(one.high, one.low + (low + low))), k)

@@ -34,7 +34,7 @@ def _arcsine(x: Value) -> tuple[Value, Value, Value]:
     small = size < 0.5
     z = where(small, x * x, (1.0 - size) * 0.5)
     s = where(small, size, sqrt(z))
-    return small, s, s * z * polynomial(z, x.pick(*_ASIN))
+    return small, s, s * z * polynomial(z, x.by_format(*_ASIN))
 
 
 def _subtracted(base: Value | float, rest: Value | float, s: Value, more: Value) -> Value:
@@ -48,7 +48,7 @@ def _subtracted(base: Value | float, rest: Value | float, s: Value, more: Value)
 def asin(x: Value) -> Value:
     """By asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)) from 1/2 on (fdlibm, e_asin.c)."""
     small, s, more = _arcsine(x)
-    out = where(small, s + more, _subtracted(*x.pick(*_HALF_PI), s + s, more + more))
+    out = where(small, s + more, _subtracted(*x.by_format(*_HALF_PI), s + s, more + more))
     return copysign(out, x)
 
 
@@ -57,7 +57,7 @@ def asin(x: Value) -> Value:
 def acos(x: Value) -> Value:
     """Inverse cosine, computed as `asin` is (fdlibm, e_acos.c)."""
     small, s, more = _arcsine(x)
-    high, low = x.pick(*_HALF_PI)
+    high, low = x.by_format(*_HALF_PI)
     sign = where(x < 0.0, -1.0, x.like(1.0))
     base = where(small, high, where(x < 0.0, 2.0 * high, x.like(0.0)))
     rest = where(small, low, where(x < 0.0, 2.0 * low, x.like(0.0)))
@@ -76,9 +76,9 @@ def _octant(y: Value, x: Value) -> tuple[Value, Value, Value, Value, Value]:
     under = where(steep, y, where(middle, y + x, x))
     t = over / where(under.equals(0.0), 1.0, under)
     z = t * t
-    high, low = y.pick(*_HALF_PI)
+    high, low = y.by_format(*_HALF_PI)
     eighths = where(steep, y.like(1.0), where(middle, y.like(0.5), y.like(0.0)))
-    return eighths * high, eighths * low, t, t * z * polynomial(z, y.pick(*_ATAN)), eighths
+    return eighths * high, eighths * low, t, t * z * polynomial(z, y.by_format(*_ATAN)), eighths
 
 
 @word
@@ -100,7 +100,7 @@ def atan2(y: Value, x: Value) -> Value:
     up = where(infinite, 1.0, up * shrink)
     right = where(infinite, 1.0, right * shrink)
     base, rest, t, more, _ = _octant(up, right)
-    high, low = y.pick(*_HALF_PI)
+    high, low = y.by_format(*_HALF_PI)
     behind = copysign(x.like(1.0), x) < 0.0
     base = where(behind, 2.0 * high - base, base)
     rest = where(behind, 2.0 * low - rest, rest)

@@ -16,13 +16,13 @@ from .value import (
     Value,
     copysign,
     fabs,
+    fast_two_sum,
     fma,
     libm,
     polynomial,
     power_of_two,
     sqrt,
-    sum_of_any,
-    total,
+    two_sum,
     where,
     word,
 )
@@ -56,7 +56,7 @@ _ROOT_HALF = 0x3FE6A09E667F3BCD, 0x3F3504F3  # bits of sqrt(1/2)
 def _split(x: Value, offset: Value | float) -> tuple[Value, Value]:
     """``k - offset`` and `f`, both as real numbers, of a positive normal number."""
     form = x.format
-    begin, one = x.pick(*_ROOT_HALF), form.bias << form.digits
+    begin, one = x.by_format(*_ROOT_HALF), form.bias << form.digits
     moved = x.bits() + (one - begin)
     magic = (form.bias + form.digits) << form.digits  # bits of 2**digits
     k = ((moved >> form.digits) | magic).real(form) - (offset + (2.0**form.digits + form.bias))
@@ -105,7 +105,7 @@ def _flagged(factor: Value, wrong: Value) -> Value:
 
     That sets a flag of the processor, as the C library does.
     """
-    return where(wrong, factor.pick(1.7e308, 3.4e38), factor)
+    return where(wrong, factor.by_format(1.7e308, 3.4e38), factor)
 
 
 @word
@@ -113,7 +113,7 @@ def _flagged(factor: Value, wrong: Value) -> Value:
 def log(x: Value) -> Value:
     """The natural logarithm."""
     k, f = split_any(x)
-    high, low = x.pick(*LOG_2)
+    high, low = x.by_format(*LOG_2)
     half, rest = _terms(f)
     out = fma(k, _flagged(x.like(high), x <= 0.0), f - (half - fma(k, low, rest)))
     return where(x >= 0.0, where(x < inf, out, x), nan)  # k < 0 of zero: that is -inf by now
@@ -131,7 +131,7 @@ def _log1p_sum(x: Value, low: Value | float, wrong: Value | None = None) -> Valu
     lost = where(same, low, lost * power_of_two(-where(k > 100.0, 100.0, k)))
     lost = lost * fma(f, f - 1.0, 1.0)
     f = where(same, x, f)
-    high, low = x.pick(*LOG_2)
+    high, low = x.by_format(*LOG_2)
     half, rest = _terms(f)
     factor = x.like(high) if wrong is None else _flagged(x.like(high), wrong)
     return copysign(fma(k, factor, f - (half - (fma(k, low, lost) + rest))), x)
@@ -166,14 +166,14 @@ def _in_base(x: Value, one: tuple[float, float], unit: tuple[float, float]) -> V
 @libm("log2")
 def log2(x: Value) -> Value:
     """The logarithm to base 2."""
-    return _in_base(x, (1.0, 0.0), x.pick(*_PER_LOG_2))
+    return _in_base(x, (1.0, 0.0), x.by_format(*_PER_LOG_2))
 
 
 @word
 @libm("log10")
 def log10(x: Value) -> Value:
     """The logarithm to base 10."""
-    return _in_base(x, x.pick(*_LOG10_2), x.pick(*_PER_LOG_10))
+    return _in_base(x, x.by_format(*_LOG10_2), x.by_format(*_PER_LOG_10))
 
 
 @word
@@ -197,8 +197,8 @@ def logaddexp2(x: Value, y: Value) -> Value:
 
 def _from_one(x: Value, t: Value, root: Value) -> Value:
     """``log(1 + t + root)`` for root >= 0, t of either size; ``log(2 x)`` where `x` is large."""
-    large = x > x.pick(2.0**56, 2.0**27)
-    high, low = sum_of_any(t, root)
+    large = x > x.by_format(2.0**56, 2.0**27)
+    high, low = two_sum(t, root)
     out = _log1p_sum(where(large, x, high), where(large, 0.0, low))
     return where(x < inf, where(large, out + LOG_2[0][0], out), x)
 
@@ -223,9 +223,9 @@ def acosh(x: Value) -> Value:
 @word
 @libm("atanh")
 def atanh(x: Value) -> Value:
-    """``log(1 + 2 a / (1 - a)) / 2``, a = |x| (fdlibm, e_atanh.c), of the quotient as a pair."""
+    """``log(1 + 2 a / (1 - a)) / 2``, a = |x| (fdlibm, e_atanh.c), the quotient a double-double."""
     a = fabs(x)
-    half, under = _flagged(a, a > 1.0), total(x.like(1.0), -a)
+    half, under = _flagged(a, a > 1.0), fast_two_sum(x.like(1.0), -a)
     over = half + half
     inverse = 1.0 / under.high
     high = over * inverse

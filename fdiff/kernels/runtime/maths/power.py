@@ -10,11 +10,12 @@ from .logarithm import split_any
 from .value import (
     F4,
     F8,
-    Pair,
+    DoubleDouble,
     Value,
     clamp,
     copysign,
     fabs,
+    fast_two_sum,
     fma,
     libm,
     nearest,
@@ -22,7 +23,6 @@ from .value import (
     power_of_two,
     product,
     sqrt,
-    total,
     where,
     word,
 )
@@ -43,39 +43,39 @@ _SHORT = (
 _ROOT = (1.7307201608881708, -1.285659753660332, 0.713173339424421, -0.1584574533589223)
 
 
-def _log2(x: Value) -> Pair:
-    """log2 of a positive number to about 2**-65, as a pair."""
+def _log2(x: Value) -> DoubleDouble:
+    """log2 of a positive number to about 2**-65, as a double-double."""
     k, f = split_any(x)
     under = f + 2.0
     inverse = 1.0 / under
     high = f * inverse
     lost = f - (under - 2.0)
-    s = Pair(high, inverse * fma(-high, lost, fma(-high, under, f)))
+    s = DoubleDouble(high, inverse * fma(-high, lost, fma(-high, under, f)))
     square = s.high * s.high
-    z = Pair(square, fma(s.high, s.high, -square) + s.high * s.low * 2.0)
+    z = DoubleDouble(square, fma(s.high, s.high, -square) + s.high * s.low * 2.0)
     tail = square * polynomial(square, _W)
-    second = total(x.like(_K1[0]), tail)
-    second = Pair(second.high, second.low + _K1[1])
+    second = fast_two_sum(x.like(_K1[0]), tail)
+    second = DoubleDouble(second.high, second.low + _K1[1])
     term = product(z, second)
-    first = total(x.like(_K0[0]), term.high)
-    first = Pair(first.high, first.low + (term.low + _K0[1]))
+    first = fast_two_sum(x.like(_K0[0]), term.high)
+    first = DoubleDouble(first.high, first.low + (term.low + _K0[1]))
     fraction = product(s, first)
-    out = total(k, fraction.high)  # k is 0 or at least 1 in size, the fraction at most 1/2
-    return total(out.high, out.low + fraction.low)
+    out = fast_two_sum(k, fraction.high)  # k is 0 or at least 1 in size, the fraction at most 1/2
+    return fast_two_sum(out.high, out.low + fraction.low)
 
 
-def _log2_short(x: Value) -> Pair:
+def _log2_short(x: Value) -> DoubleDouble:
     """log2 to about 2**-44, for results in single precision."""
     k, f = split_any(x)
     s = f / (f + 2.0)
     z = s * s
-    return Pair(fma(s, fma(z, polynomial(z, _SHORT), _K0[0]), k), x.like(0.0))
+    return DoubleDouble(fma(s, fma(z, polynomial(z, _SHORT), _K0[0]), k), x.like(0.0))
 
 
 def _raise(
     x: Value,
     y: Value,
-    log: Pair,
+    log: DoubleDouble,
     more: Value | None = None,
     by: Value | None = None,
     wrong: Value | None = None,
@@ -108,8 +108,8 @@ def _raise(
 def power(x: Value, y: Value) -> Value:
     """``x ** y`` as C99 has it.
 
-    exp2(y log2 |x|) with the logarithm as a pair (Muller, Elementary Functions, section 13.2); the
-    sign and the special cases are selected afterwards.
+    exp2(y log2 |x|) with the logarithm as a double-double (Muller, Elementary Functions, section
+    13.2); the sign and the special cases are selected afterwards.
     """
     if not x.double:
         x, y = x.to(F8), y.to(F8)
@@ -199,8 +199,8 @@ class Scaled(NamedTuple):
         """The larger, the smaller."""
         x, y = fabs(x), fabs(y)
         great, small = where(x > y, x, y), where(x > y, y, x)
-        most, down = x.pick((2.0**511, 2.0**-513), (2.0**63, 2.0**-65))
-        least, up = x.pick((2.0**-480, 2.0**600), (2.0**-55, 2.0**90))
+        most, down = x.by_format((2.0**511, 2.0**-513), (2.0**63, 2.0**-65))
+        least, up = x.by_format((2.0**-480, 2.0**600), (2.0**-55, 2.0**90))
         large, tiny = great > most, great < least
         factor = where(large, down, where(tiny, x.like(up), 1.0))
         back = where(large, 1.0 / down, where(tiny, x.like(1.0 / up), 1.0))

@@ -12,7 +12,7 @@ from .constants import LOG_2
 from .exponential import Twice, exp, exp2
 from .logarithm import log
 from .power import Scaled, exponent_sum, power
-from .value import Formula, Value, fabs, fma, fused, sqrt, sum_of_any, where, word
+from .value import Formula, Value, fabs, fma, fused, sqrt, two_sum, where, word
 
 
 @word
@@ -32,7 +32,7 @@ def sech_squared(x: Value) -> Value:
 
 def _shares(x: Value, y: Value, of: Formula, unit: float) -> tuple[Value, Value]:
     """Shares of both in ``b**x + b**y``, from ``b**-|x - y|``, as `logaddexp` has it."""
-    d, lost = sum_of_any(x, -y)
+    d, lost = two_sum(x, -y)
     lost = where(fabs(d) < inf, lost, 0.0)
     e = of(-fabs(d))
     inverse = 1.0 / (e + 1.0)
@@ -69,8 +69,8 @@ def second_share2(x: Value, y: Value) -> Value:
 
 @word
 def power_sum(x: Value, y: Value, z: Value) -> Value:
-    """``x**(y + z)`` of the sum as a pair."""
-    high, low = sum_of_any(y, z)
+    """``x**(y + z)`` of the sum as a double-double."""
+    high, low = two_sum(y, z)
     if fused():
         return exponent_sum(x, high, low)
     out = power(x, high)
@@ -81,7 +81,7 @@ def power_sum(x: Value, y: Value, z: Value) -> Value:
 @word
 def over_one_plus_square(x: Value) -> Value:
     """``1 / (1 + x**2)``; ``(1 / x)**2`` where that is the same, so that no square overflows."""
-    far = fabs(x) > x.pick(2.0**27, 2.0**13)
+    far = fabs(x) > x.by_format(2.0**27, 2.0**13)
     inverse = 1.0 / where(far, x, fma(x, x, 1.0))
     return inverse * where(far, inverse, 1.0)
 
@@ -90,14 +90,14 @@ def over_one_plus_square(x: Value) -> Value:
 def over_root_one_plus_square(x: Value) -> Value:
     """``1 / sqrt(1 + x**2)``, by `asinh`'s root; ``1 / |x|`` where that is the same."""
     size = fabs(x)
-    far = size > x.pick(2.0**27, 2.0**13)
+    far = size > x.by_format(2.0**27, 2.0**13)
     return 1.0 / where(far, size, sqrt(size * size + 1.0))
 
 
 @word
 def power_slope(x: Value, y: Value, z: Value) -> Value:
     """``y x**(y + z)``, also where only the power leaves the range; 0 where y is."""
-    out = exponent_sum(x, *sum_of_any(y, z), by=y) if fused() else y * power_sum(x, y, z)
+    out = exponent_sum(x, *two_sum(y, z), by=y) if fused() else y * power_sum(x, y, z)
     return where(y.equals(0.0), y * y, out)
 
 

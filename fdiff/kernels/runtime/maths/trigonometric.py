@@ -12,16 +12,16 @@ from math import inf
 
 from .constants import HALF_PI
 from .value import (
-    Pair,
+    DoubleDouble,
     Value,
     fabs,
+    fast_two_sum,
     flip,
     fma,
     libm,
     nearest,
     polynomial,
     quotient,
-    total,
     where,
     word,
 )
@@ -45,45 +45,45 @@ _COS = (
 def out_of_range(x: Value) -> Value:
     """Whether a finite `x` is beyond the range of these functions."""
     size = fabs(x)
-    return (size > x.pick(*REACH)) & (size < inf)
+    return (size > x.by_format(*REACH)) & (size < inf)
 
 
 def _quadrants(x: Value) -> tuple[Value, Value]:
     """The multiple `k` of pi/2 nearest to ``x >= 0``, infinite out of reach, and its last bits."""
-    return nearest(where(x > x.pick(*REACH), inf, x), _PER_HALF_PI)
+    return nearest(where(x > x.by_format(*REACH), inf, x), _PER_HALF_PI)
 
 
-def _reduce(x: Value) -> tuple[Pair, Value]:
-    """``|x| - k pi/2`` as a pair, and the last bits of `k`."""
+def _reduce(x: Value) -> tuple[DoubleDouble, Value]:
+    """``|x| - k pi/2`` as a double-double, and the last bits of `k`."""
     x = fabs(x)
-    high, middle, low = x.pick(*HALF_PI)
+    high, middle, low = x.by_format(*HALF_PI)
     k, bits = _quadrants(x)
     first = fma(k, -high, x)
     second = k * middle
     r = first - second
-    return Pair(r, fma(k, -low, first - r - second - fma(k, middle, -second))), bits
+    return DoubleDouble(r, fma(k, -low, first - r - second - fma(k, middle, -second))), bits
 
 
 def _reduced(x: Value) -> tuple[Value, Value]:
     """``|x| - k pi/2`` to about an ulp, and the last bits of `k`."""
     x = fabs(x)
-    high, middle, low = x.pick(*HALF_PI)
+    high, middle, low = x.by_format(*HALF_PI)
     k, bits = _quadrants(x)
     return fma(k, -low, fma(k, -middle, fma(k, -high, x))), bits
 
 
-def _sine(r: Value, low: Value | float = 0.0) -> Pair:
+def _sine(r: Value, low: Value | float = 0.0) -> DoubleDouble:
     z = r * r
-    return total(r, fma(r * z, polynomial(z, r.pick(*_SIN)), low))
+    return fast_two_sum(r, fma(r * z, polynomial(z, r.by_format(*_SIN)), low))
 
 
-def _cosine(r: Value, low: Value | float = 0.0) -> Pair:
+def _cosine(r: Value, low: Value | float = 0.0) -> DoubleDouble:
     z = r * r
-    small = z * z * polynomial(z, r.pick(*_COS))
+    small = z * z * polynomial(z, r.by_format(*_COS))
     half = z * 0.5
     one = 1.0 - half
     small = fma(-r, low, small) if isinstance(low, Value) else small
-    return total(one, (1.0 - one - half) + small)
+    return fast_two_sum(one, (1.0 - one - half) + small)
 
 
 def _signs(x: Value, bits: Value, by: int) -> Value:
@@ -116,7 +116,7 @@ def tan(x: Value) -> Value:
     (r, low), bits = _reduce(x)
     sine, cosine = _sine(r, low), _cosine(r, low)
     even = (bits & 1).equals(0)
-    over = Pair(where(even, sine.high, cosine.high), where(even, sine.low, cosine.low))
-    under = Pair(where(even, cosine.high, sine.high), where(even, cosine.low, sine.low))
+    over = DoubleDouble(where(even, sine.high, cosine.high), where(even, sine.low, cosine.low))
+    under = DoubleDouble(where(even, cosine.high, sine.high), where(even, cosine.low, sine.low))
     out = quotient(over, under)
     return flip(out, _signs(x, bits, 0) ^ x.bits())

@@ -75,7 +75,7 @@ class Value:
         """Whether this is a number in double precision."""
         return _element(self.at.type) == F8.real
 
-    def pick(self, double: Choice, single: Choice) -> Choice:
+    def by_format(self, double: Choice, single: Choice) -> Choice:
         """The one of two values that belongs to the precision of this number."""
         return double if self.double else single
 
@@ -261,29 +261,29 @@ def clamp(x: Value, low: float, high: float) -> Value:
     return where(x > high, high, x)
 
 
-class Pair(NamedTuple):
+class DoubleDouble(NamedTuple):
     """An unevaluated sum: a number, and what it lost to rounding."""
 
     high: Value
     low: Value
 
 
-def total(x: Value, y: Value) -> Pair:
+def fast_two_sum(x: Value, y: Value) -> DoubleDouble:
     """``x + y`` for |x| >= |y| (Dekker, Numerische Mathematik 18, 1971, section 4)."""
     high = x + y
-    return Pair(high, x - high + y)
+    return DoubleDouble(high, x - high + y)
 
 
-def sum_of_any(x: Value, y: Value | float) -> Pair:
+def two_sum(x: Value, y: Value | float) -> DoubleDouble:
     """``x + y``, whichever is larger (Knuth, section 4.2.2, theorem B)."""
     high = x + y
     other = high - x
-    return Pair(high, (x - (high - other)) + (y - other))
+    return DoubleDouble(high, (x - (high - other)) + (y - other))
 
 
-def rounded_off(x: Value, y: Value | float, rounded: Value) -> Value:
+def two_product_error(x: Value, y: Value | float, rounded: Value) -> Value:
     """The rounding error of ``x * y``, without fused operations (Dekker, as above)."""
-    split = x.pick(134217729.0, 4097.0)  # halves of the digits, whose products are exact
+    split = x.by_format(134217729.0, 4097.0)  # halves of the digits, whose products are exact
     shifted = x * split
     high = shifted - (shifted - x)
     upper = y * split - (y * split - y)
@@ -291,14 +291,14 @@ def rounded_off(x: Value, y: Value | float, rounded: Value) -> Value:
     return low * lower - (((rounded - high * upper) - low * upper) - high * lower)
 
 
-def product(x: Pair, y: Pair) -> Pair:
-    """Product of two pairs, to about twice the precision."""
+def product(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
+    """Product of two double-doubles, to about twice the precision."""
     high = x.high * y.high
-    return Pair(high, fma(x.high, y.high, -high) + fma(x.high, y.low, x.low * y.high))
+    return DoubleDouble(high, fma(x.high, y.high, -high) + fma(x.high, y.low, x.low * y.high))
 
 
-def quotient(x: Pair, y: Pair) -> Value:
-    """Quotient of two pairs, nearly as if rounded once."""
+def quotient(x: DoubleDouble, y: DoubleDouble) -> Value:
+    """Quotient of two double-doubles, nearly as if rounded once."""
     inverse = 1.0 / y.high
     out = x.high * inverse
     rest = fma(-out, y.high, x.high) + fma(-out, y.low, x.low)
