@@ -35,8 +35,8 @@ from .process.forking import no_fork
 from .user_lines import Line, numbered, printable, show_line, with_line
 
 __all__ = [
-    "CONSTANT", "INPUT", "ITEM", "Builder", "Constant", "Node", "Params", "Tape", "Types", "Way",
-    "infer", "new_node", "operation_text", "prune", "rebuild", "verify",
+    "CONSTANT", "INPUT", "ITEM", "Builder", "Constant", "Node", "Params", "Replacement", "Tape",
+    "Types", "infer", "new_node", "operation_text", "prune", "rebuild", "verify",
 ]  # fmt: skip
 
 # Whether every tape is verified when it is made, as in all tests. Looked at once: without it, a
@@ -281,16 +281,19 @@ def _live(
     )
 
 
-# Enters what stands for a node, given the builder and its ids of the nodes before; that node's id.
-Way = Callable[[Any, dict[int, int]], int]
+# Enters what replaces a node, given the builder and its ids of the nodes before; that node's id.
+Replacement = Callable[[Any, dict[int, int]], int]
 
 
 def rebuild(
-    tape: Tape, builder: Builder, ways: Mapping[int, Way], ids: dict[int, int] | None = None
+    tape: Tape,
+    builder: Builder,
+    replacements: Mapping[int, Replacement],
+    ids: dict[int, int] | None = None,
 ) -> Tape:
-    """The tape with some nodes entered in other ways, and what is then not needed left out.
+    """The tape with `replacements` of some nodes, without nodes that are then not needed.
 
-    What is entered for a node takes over its lines. `ids` are the builder's ids of nodes that are
+    What replaces a node takes over its lines. `ids` are the builder's ids of nodes that are
     not entered; without them, the inputs are the tape's.
     """
     ids = {i: builder.input(tape.nodes[i].type) for i in tape.inputs} if ids is None else ids
@@ -298,8 +301,8 @@ def rebuild(
         if i in ids:
             continue
         count = len(builder.nodes)
-        if i in ways:
-            ids[i] = ways[i](builder, ids)
+        if i in replacements:
+            ids[i] = replacements[i](builder, ids)
         else:
             ids[i] = builder.add(primitive, tuple([ids[a] for a in args]), params, None, types)
         if i in tape.lines:

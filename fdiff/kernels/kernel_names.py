@@ -18,15 +18,12 @@ from .loaded_code import digest
 # Of object code: what they import from elsewhere in `kernels` is among them, or does not matter.
 _COMPILER_SOURCES = ("ir", "kernel_source.py", "llvm", "machine_code.py", "numba", "runtime")
 _HERE = Path(__file__).parent
-KERNEL = "kernel"  # how kernels are optimised, among the ways of `machine_code`
+KERNEL = "kernel"  # the optimisation of kernels, beside `machine_code.Optimisation` of functions
 
 
-def name_of(text: str, compiler: str = LLVM, way: str = KERNEL) -> str:
-    """Name of what a compiler makes of `text`, in these versions of everything, here.
-
-    `way` says how LLVM optimises it: as a kernel, or as a function in one of several ways.
-    """
-    made_by = f"{environment()}\n{described(compiler)}\n{way}"
+def name_of(text: str, compiler: str = LLVM, optimisation: str = KERNEL) -> str:
+    """Name of what a compiler makes of `text`, in these versions of everything, here."""
+    made_by = f"{environment()}\n{described(compiler)}\n{optimisation}"
     return hashlib.sha256(f"{made_by}\n{text}".encode()).hexdigest()[:40]
 
 

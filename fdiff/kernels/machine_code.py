@@ -125,13 +125,13 @@ def _kernel_code(source: KernelSource, compiler: str) -> Loaded:
     return loaded
 
 
-Way = Literal["unrolled", "loops", "vectors", "glue"]
+Optimisation = Literal["unrolled", "loops", "vectors", "glue"]
 
 
-def function(text: str, way: Way = "unrolled") -> int:
+def function(text: str, optimisation: Optimisation = "unrolled") -> int:
     """Address of the last function in `text`, which stays loaded."""
     with compiling():
-        return _function(text, way)
+        return _function(text, optimisation)
 
 
 def load_unshared(text: str) -> Loaded:
@@ -144,10 +144,10 @@ def load_unshared(text: str) -> Loaded:
 @lru_cache(maxsize=256)
 def _function(
     text: str,
-    way: Way = "unrolled",
+    optimisation: Optimisation = "unrolled",
     compiler: str = LLVM,
 ) -> int:
-    """The address of a text's last function, cached; `way` says how LLVM alone optimises it.
+    """The address of a text's last function, cached; LLVM alone knows the `optimisation`.
 
     With ``unrolled`` and ``loops`` loops are vectorised, and unrolled or not; with ``vectors`` the
     text has vectors of its own; ``glue`` has no loops that are worth it.
@@ -159,13 +159,13 @@ def _function(
             return numba_compiler().function_code(text)
         with collector_paused():
             assembly = machine.assembly(function_of(text), last=True)
-        if way == "glue":
+        if optimisation == "glue":
             return machine.glue_code(assembly)
-        if way == "vectors":
+        if optimisation == "vectors":
             return machine.routine_code(assembly, name)
-        return machine.object_code(assembly, unrolled=way == "unrolled")
+        return machine.object_code(assembly, unrolled=optimisation == "unrolled")
 
-    loaded, _ = _loaded(text, name, compiler, compiled, way)
+    loaded, _ = _loaded(text, name, compiler, compiled, optimisation)
     _functions.append(loaded)
     return loaded.address
 
@@ -175,13 +175,13 @@ def _loaded(
     symbol: str,
     compiler: str,
     compiled: Callable[[], bytes],
-    way: str = kernel_names.KERNEL,
+    optimisation: str = kernel_names.KERNEL,
 ) -> tuple[Loaded, bool]:
     """The function `symbol` of a text, and whether it was on disk; if not, it is put there.
 
-    It has a file for each `way` of optimising it.
+    It has a file for each `optimisation`.
     """
-    name, kind = kernel_names.name_of(text, compiler, way), f"code of {symbol}"
+    name, kind = kernel_names.name_of(text, compiler, optimisation), f"code of {symbol}"
     with span(f"read {kind}", CACHE):
         payload = disk_cache.read(name, kind)
     mark(f"{kind} on disk: {'hit' if payload is not None else 'miss'}", CACHE)
@@ -209,8 +209,9 @@ def _addresses(routines: tuple[str, ...], compiler: str, *, parallel: bool) -> t
         return ()
     vector = 64 if machine.has("avx512f") else 32
     texts = [routine_text(name, vector) for name in routines]
-    ways = ["vectors" if has_vectors(name) else "loops" for name in routines]
-    functions = [_function(text, way, compiler) for text, way in zip(texts, ways, strict=True)]
+    optimisations = ["vectors" if has_vectors(name) else "loops" for name in routines]
+    pairs = zip(texts, optimisations, strict=True)
+    functions = [_function(text, optimisation, compiler) for text, optimisation in pairs]
     tables = (table(), table(alone=True)) if parallel else (table(),)
     return (*functions, *(int(t.ctypes.data) for t in tables))
 
@@ -253,17 +254,18 @@ def entry_stub(*, full: bool = False) -> int:
 def _stub_on_disk(*, full: bool) -> bool:
     """Whether the stub needs no time: its code is there, and found right by this installation."""
     text = stub.text(full=full)
-    names = [kernel_names.name_of(text, way=way) for way in ("glue", _TRIED[full])]
+    names = [kernel_names.name_of(text, optimisation=o) for o in ("glue", _TRIED[full])]
     return all(map(disk_cache.has, names))
 
 
-# The ways of entries that hold nothing: see `stub_binding.rehearsed`.
+# Words in place of optimisations, for entries that hold nothing: see `stub_binding.rehearsed`.
 _TRIED = {True: "rehearsed", False: "rehearsed as the simple stub"}
 
 
 def _compile_stub(*, full: bool) -> None:
     text = stub.text(full=full)
-    name, kind = kernel_names.name_of(text, way=_TRIED[full]), "rehearsal of the entry stub"
+    name = kernel_names.name_of(text, optimisation=_TRIED[full])
+    kind = "rehearsal of the entry stub"
     try:
         with compiling():  # trials count references, which other threads' trials would change
             call = _function(text, "glue")

@@ -22,7 +22,7 @@ from ..interpret import Interpreter
 from ..lazy_attributes import cached_property
 from ..named_tuples import NamedTuple
 from ..primitive import ZERO, Primitive
-from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
+from ..tape import ITEM, Builder, Node, Replacement, Tape, rebuild
 from ..trace import TracedArray, TracedArrays, apply_many, current, splice
 from .activity import reached
 from .cotangent_masks import Bar
@@ -206,13 +206,13 @@ def opened(tape: Tape, wrt: Sequence[int]) -> Tape:
     if not calls:
         return tape
     moves = reached(tape, {tape.inputs[k]: 1 for k in wrt})
-    ways: dict[int, Way] = {
+    replacements: dict[int, Replacement] = {
         i: _opening(tape.nodes[i]) for i in calls if any(moves[a] for a in tape.nodes[i].args)
     }
-    return report("open calls", rebuild(tape, Builder(), ways)) if ways else tape
+    return report("open calls", rebuild(tape, Builder(), replacements)) if replacements else tape
 
 
-def _opening(node: Node) -> Way:
+def _opening(node: Node) -> Replacement:
     rule = _rule(node)
 
     def enter(builder: Builder, ids: dict[int, int]) -> int:
@@ -228,14 +228,16 @@ def _opening(node: Node) -> Way:
 def closed(tape: Tape) -> Tape:
     """A tape that a sweep gave, without what `opened` put into it."""
     ruled, held = set(_calls(tape, RULED)), _calls(tape, HELD)
-    ways: dict[int, Way] = {i: _argument(tape.nodes[i], 0) for i in (*ruled, *held)}
+    replacements: dict[int, Replacement] = {i: _argument(tape.nodes[i], 0) for i in (*ruled, *held)}
     for i, node in enumerate(tape.nodes):
         if node[0] is ITEM and node.args[0] in ruled:
-            ways[i] = _argument(tape.nodes[node.args[0]], node.k)
-    return report("close calls", rebuild(tape, Simplifier(), ways)) if ways else tape
+            replacements[i] = _argument(tape.nodes[node.args[0]], node.k)
+    return (
+        report("close calls", rebuild(tape, Simplifier(), replacements)) if replacements else tape
+    )
 
 
-def _argument(node: Node, k: int) -> Way:
+def _argument(node: Node, k: int) -> Replacement:
     return lambda builder, ids: ids[node.args[k]]
 
 
@@ -245,11 +247,11 @@ def inlined(tape: Tape) -> Tape:
         return tape
     tape = _inlined(tape, {i: _rule(tape.nodes[i]).value for i in _calls(tape, CALL)})
     held = {i for i, _, body in tape.bodies() if inlined(body) is not body}
-    ways: dict[int, Way] = {i: _with_bodies_inlined(tape.nodes[i]) for i in held}
-    return rebuild(tape, Builder(), ways) if ways else tape
+    replacements: dict[int, Replacement] = {i: _with_bodies_inlined(tape.nodes[i]) for i in held}
+    return rebuild(tape, Builder(), replacements) if replacements else tape
 
 
-def _with_bodies_inlined(node: Node) -> Way:
+def _with_bodies_inlined(node: Node) -> Replacement:
     """How a node is entered whose bodies hold no calls."""
 
     def changed(value: object) -> object:
@@ -295,17 +297,17 @@ def _inlined(tape: Tape, calls: Mapping[int, Tape]) -> Tape:
     """The tape with these in place of some calls."""
     if not calls:
         return tape
-    ways: dict[int, Way] = {}
+    replacements: dict[int, Replacement] = {}
     results: dict[int, list[int]] = {}
     for i, inner in calls.items():
-        ways[i] = _inlining(i, inner, tape.nodes[i], results)
+        replacements[i] = _inlining(i, inner, tape.nodes[i], results)
     for i, node in enumerate(tape.nodes):
-        if node[0] is ITEM and node.args[0] in ways:
-            ways[i] = _result(node, results)
-    return rebuild(tape, Simplifier(), ways)
+        if node[0] is ITEM and node.args[0] in replacements:
+            replacements[i] = _result(node, results)
+    return rebuild(tape, Simplifier(), replacements)
 
 
-def _inlining(i: int, inner: Tape, node: Node, results: dict[int, list[int]]) -> Way:
+def _inlining(i: int, inner: Tape, node: Node, results: dict[int, list[int]]) -> Replacement:
     def enter(builder: Builder, ids: dict[int, int]) -> int:
         operands = dict(zip(inner.inputs, [ids[a] for a in node.args], strict=True))
         results[i] = entered(inner, builder, operands, inner.outputs)
@@ -314,5 +316,5 @@ def _inlining(i: int, inner: Tape, node: Node, results: dict[int, list[int]]) ->
     return enter
 
 
-def _result(node: Node, results: dict[int, list[int]]) -> Way:
+def _result(node: Node, results: dict[int, list[int]]) -> Replacement:
     return lambda builder, ids: results[node.args[0]][node.k]

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 
 from ..named_tuples import NamedTuple
 from ..ops.control.loop import LOOP
-from ..tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
+from ..tape import INPUT, ITEM, Builder, Node, Replacement, Tape, rebuild
 from .activity import needed_nodes
 from .loops.bodies import entered, rearranged
 from .loops.kept_values import cut, depending
@@ -31,15 +31,15 @@ _MOST = 64  # rows, so that a body has few arrays
 
 def keep_stages(tape: Tape, limit: int) -> Tape:
     """The tape in which forward loops keep values for reverse loops, in at most `limit` bytes."""
-    ways: dict[int, Way] = {}
+    replacements: dict[int, Replacement] = {}
     for system in systems(tape):
         if len(system.loops) == 2:
             giver, reader = system.loops
             pair = _Pair(tape, giver, reader, system.kept[reader])
             nodes = pair.stages(min(limit, CACHE) // tape.nodes[giver].param("length"))
             if nodes:
-                ways |= pair.ways(nodes)
-    return prune_loops(rebuild(tape, Builder(), ways)) if ways else tape
+                replacements |= pair.replacements(nodes)
+    return prune_loops(rebuild(tape, Builder(), replacements)) if replacements else tape
 
 
 class _Pair(NamedTuple):
@@ -89,7 +89,7 @@ class _Pair(NamedTuple):
         fits = len(types) <= _MOST and sum(t.nbytes for t in types) <= room
         return tuple(sorted(nodes)) if fits and nodes - {*own} else ()
 
-    def ways(self, stages: Collection[int]) -> dict[int, Way]:
+    def replacements(self, stages: Collection[int]) -> dict[int, Replacement]:
         """How both loops are entered, so that the reader finds the stages among its rows."""
         giver, reader = self.loops
         body: Tape = reader.param("body")

@@ -357,9 +357,9 @@ def test_a_kernel_called_once_needs_no_entry_stub(monkeypatch):
     made = []
     real = machine_code._function
 
-    def function(text, way="unrolled"):
-        made.extend([text] * (way == "glue"))
-        return real(text, way)
+    def function(text, optimisation="unrolled"):
+        made.extend([text] * (optimisation == "glue"))
+        return real(text, optimisation)
 
     monkeypatch.setattr(machine_code, "_function", function)
     x, y = np.linspace(0.1, 1.0, 12), np.linspace(2.0, 3.0, 24)[::2]
@@ -405,13 +405,13 @@ def test_an_edited_helper_makes_another_name(monkeypatch):
 
 def test_one_text_optimised_in_two_ways_is_two_files(folder):
     text = 'def twice(x: "f8") -> "f8":\n    return x + x\n'
-    for way in ("glue", "loops"):
+    for optimisation in ("glue", "loops"):
         machine_code._function.cache_clear()
-        assert machine_code.function(text, way)
-    names = {f"{kernel_names.name_of(text, way=way)}.kernel" for way in ("glue", "loops")}
+        assert machine_code.function(text, optimisation)
+    names = {f"{kernel_names.name_of(text, optimisation=o)}.kernel" for o in ("glue", "loops")}
     assert names == {path.name for path in folder.glob("*.kernel")}
     assert kernel_names.name_of(text) not in {
-        kernel_names.name_of(text, way=way) for way in ("glue", "loops")
+        kernel_names.name_of(text, optimisation=o) for o in ("glue", "loops")
     }
 
 

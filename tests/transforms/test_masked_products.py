@@ -9,7 +9,7 @@ import pytest
 import fdiff
 from fdiff import kernels
 from fdiff.interpret import evaluate
-from fdiff.kernels.ir import masked_operands
+from fdiff.kernels.ir.masked_operands import masks_to_operands
 from fdiff.tape import verify
 
 jax.config.update("jax_enable_x64", True)
@@ -71,12 +71,12 @@ def test_what_is_not_finite(subscripts, swapped):
         for size in (7, 12, 24):
             x, mask, weights = operands(labels, size, dtype)
             tape = fdiff.make_tape(lambda *xs: f(np, *xs), x, mask, weights)
-            verify(masked_operands.moved(tape))
+            verify(masks_to_operands(tape))
             executable = kernels.compile(tape, ("C",) * 3)
             with np.errstate(all="ignore"):
                 (want,) = evaluate(tape, x, mask, weights)
                 (found,) = executable(x, mask, weights)
-                (moved,) = evaluate(masked_operands.moved(tape), x, mask, weights)
+                (moved,) = evaluate(masks_to_operands(tape), x, mask, weights)
             assert not np.isfinite(want).all()
             assert np.isfinite(want).any()
             tolerance = (
@@ -91,7 +91,7 @@ def test_all_of_these_are_moved():
     for subscripts in PRODUCTS:
         f, labels = masked_product(subscripts, swapped=False)
         tape = fdiff.make_tape(lambda *xs, f=f: f(np, *xs), *operands(labels, 12, "f8"))
-        assert masked_operands.moved(tape) is not tape
+        assert masks_to_operands(tape) is not tape
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_others_are_left(subscripts):
     """No weights without an axis of the mask, no product of matrices, no such axis in the other."""
     f, labels = masked_product(subscripts, swapped=False)
     tape = fdiff.make_tape(lambda *xs: f(np, *xs), *operands(labels, 12, "f8"))
-    assert masked_operands.moved(tape) is tape
+    assert masks_to_operands(tape) is tape
 
 
 # --- networks: a batch of Jacobians, however a unit is switched off ------------------------------

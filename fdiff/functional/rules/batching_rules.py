@@ -17,7 +17,7 @@ from ...errors import InputError, LeakError, UnsupportedError, shown
 from ...hooks import hooks
 from ...named_tuples import NamedTuple
 from ...ops.shapes.shaping import traced
-from ...tape import ITEM, Builder, Node, Tape, Way, prune, rebuild
+from ...tape import ITEM, Builder, Node, Replacement, Tape, prune, rebuild
 from ...trace import Recorder, TracedArray, splice
 from ...trace.handler_arguments import resolve
 from ...transforms.activity import influenced
@@ -175,12 +175,12 @@ def _with_results_as_inputs(tape: Tape, call: int) -> Tape:
         results.extend(builder.input(t) for t in tape.nodes[call].types)
         return results[0]
 
-    ways: dict[int, Way] = {call: enter}
+    replacements: dict[int, Replacement] = {call: enter}
     for i, node in enumerate(tape.nodes):
         if node.primitive is ITEM and node.args[0] == call:
-            ways[i] = _result(node, results)
-    return rebuild(tape, Builder(), ways)
+            replacements[i] = _result(node, results)
+    return rebuild(tape, Builder(), replacements)
 
 
-def _result(node: Node, results: list[int]) -> Way:
+def _result(node: Node, results: list[int]) -> Replacement:
     return lambda builder, ids: results[node.k]

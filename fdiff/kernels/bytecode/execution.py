@@ -143,7 +143,7 @@ def _interpreter_text(opcodes: OpcodeTable, families: frozenset[str]) -> str:
 
 def _at_hand(text: str) -> bool:
     """Whether an interpreter is compiled, in this process or on disk."""
-    return text in _functions or disk_cache.has(kernel_names.name_of(text, way="unrolled"))
+    return text in _functions or disk_cache.has(kernel_names.name_of(text, optimisation="unrolled"))
 
 
 def provide(families: frozenset[str]) -> None:

@@ -19,10 +19,10 @@ from ...errors import TapeError
 from ...kernel_rule import KernelRule, Kind
 from ...tape import CONSTANT, INPUT, Builder, Constant, Node, Tape, rebuild
 from ...trace import Trace, TracedArray
-from . import masked_operands
 from .control_parameters import bodies_of, carries_of, control_parameters, slots_read
 from .graph_draft import Draft, disjoint_stores_above, slices, stored_slice
 from .kernel_graph import Data, KernelGraph, Operation, SliceParameters, Values
+from .masked_operands import masks_to_operands
 from .small_sizes import many_rows
 from .stored_entries import bounds
 
@@ -78,7 +78,7 @@ def kernel_graph(tape: Tape, layouts: tuple[str, ...]) -> tuple[KernelGraph, Val
 
 def _prepared(tape: Tape) -> Tape:
     """The tape as a graph is made of it."""
-    return masked_operands.moved(_spelled(tape))
+    return masks_to_operands(_spelled(tape))
 
 
 def _spelled(tape: Tape) -> Tape:
@@ -87,8 +87,8 @@ def _spelled(tape: Tape) -> Tape:
     if not places:
         return tape
     with Trace("kernel", lines=False) as trace:
-        ways = {i: _spelling(trace, tape.nodes[i]) for i in places}
-        return rebuild(tape, trace.builder, ways)
+        replacements = {i: _spelling(trace, tape.nodes[i]) for i in places}
+        return rebuild(tape, trace.builder, replacements)
 
 
 def _spelling(trace: Trace, node: Node) -> Callable[[Builder, dict[int, int]], int]:
@@ -122,7 +122,7 @@ def _graph_of(draft: Draft) -> KernelGraph:
 def nodes_of_operations(tape: Tape, layouts: tuple[str, ...]) -> dict[int, int]:
     """The node of `tape` that each operation of its kernel graph stands for; numbers have none.
 
-    Empty where the graph is made of a tape that was rearranged first (`masked_operands`).
+    Empty where the graph is made of a tape that was rearranged first (`masks_to_operands`).
     """
     if _prepared(tape) is not tape:
         return {}

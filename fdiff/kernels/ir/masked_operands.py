@@ -50,8 +50,8 @@ class Operand(NamedTuple):
     value_labels: str
 
 
-def moved(tape: Tape) -> Tape:
-    """The same program with masks on operands of products that have their axes."""
+def masks_to_operands(tape: Tape) -> Tape:
+    """The same program with masks on operands of products that have their axes: tape to tape."""
     products = {
         i: hit for i, node in enumerate(tape.nodes) if (hit := _side(tape, node)) is not None
     }

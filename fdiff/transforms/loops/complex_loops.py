@@ -21,7 +21,7 @@ from ...ops.entrywise.elementwise import imag_part, pair, real_part
 from ...ops.entrywise.traced_formulas import traced_parts
 from ...ops.linear_algebra.contraction import contract
 from ...ops.shapes.view_ops import spread
-from ...tape import CONSTANT, INPUT, ITEM, Builder, Node, Tape, Way, rebuild
+from ...tape import CONSTANT, INPUT, ITEM, Builder, Node, Replacement, Tape, rebuild
 from ...trace import TracedArray
 from ..simplify import Simplifier, SimplifyingTrace
 
@@ -42,11 +42,11 @@ def split_complex_loops(tape: Tape) -> Tape:
         with suppress(_NotSplitError):
             return _split(tape)
     parts: dict[int, Parts] = {}  # of the results of split loops, by their nodes
-    ways: dict[int, Way] = {}
+    replacements: dict[int, Replacement] = {}
     for i in loops:
         with suppress(_NotSplitError):
-            ways |= _entering(tape, i, _split(tape.nodes[i].param("body")), parts)
-    return rebuild(tape, Simplifier(), ways) if ways else tape
+            replacements |= _entering(tape, i, _split(tape.nodes[i].param("body")), parts)
+    return rebuild(tape, Simplifier(), replacements) if replacements else tape
 
 
 def _has_complex(loop: Node) -> bool:
@@ -169,7 +169,7 @@ def _entered(b: Builder, node: Node, args: Sequence[Parts], body: Tape) -> list[
     return [tuple([next(new) for _ in _types(t)]) for t in old.output_types]
 
 
-def _entering(tape: Tape, i: int, body: Tape, parts: dict[int, Parts]) -> dict[int, Way]:
+def _entering(tape: Tape, i: int, body: Tape, parts: dict[int, Parts]) -> dict[int, Replacement]:
     """How a loop on parts is entered in place of loop `i`; `parts` of results are entered, too."""
     node = tape.nodes[i]
     results: list[int] = []
@@ -184,8 +184,8 @@ def _entering(tape: Tape, i: int, body: Tape, parts: dict[int, Parts]) -> dict[i
             parts[results[-1]] = each
         return results[0]
 
-    ways: dict[int, Way] = {i: enter}
+    replacements: dict[int, Replacement] = {i: enter}
     for j, item in enumerate(tape.nodes):
         if item.primitive is ITEM and item.args[0] == i:
-            ways[j] = lambda _builder, _ids, k=item.k: results[k]
-    return ways
+            replacements[j] = lambda _builder, _ids, k=item.k: results[k]
+    return replacements

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ops.control.loop import LOOP
-from ...tape import CONSTANT, INPUT, ITEM, Builder, Node, Tape, Way, rebuild
+from ...tape import CONSTANT, INPUT, ITEM, Builder, Node, Replacement, Tape, rebuild
 from ...trace.derived_lines import wanted
 from ..activity import needed_nodes
 from .bodies import entered, rearranged
@@ -38,15 +38,15 @@ def hoist_invariants(tape: Tape) -> Tape:
     loops = [i for i, node in enumerate(tape.nodes) if node.primitive is LOOP]
     if not loops or wanted.on:  # a search for the lines of trips sees them as they are written
         return tape
-    ways: dict[int, Way] = {}
+    replacements: dict[int, Replacement] = {}
     for i in loops:
         node = tape.nodes[i]
         body = hoist_invariants(node.param("body"))
         trips = tape.nodes[node.args[0]].value
         moved = _invariant_nodes(node, body) if trips is not None and trips > 0 else []
         if moved or body is not node.param("body"):
-            ways[i] = _loop_without(node, body, moved)
-    return rebuild(tape, Builder(), ways) if ways else tape
+            replacements[i] = _loop_without(node, body, moved)
+    return rebuild(tape, Builder(), replacements) if replacements else tape
 
 
 def _invariant_nodes(loop: Node, body: Tape) -> list[int]:
@@ -98,7 +98,7 @@ def _work(body: Tape, node: Node) -> int:
     return times * operations(node, [body.nodes[a].types[0] for a in args])
 
 
-def _loop_without(loop: Node, body: Tape, moved: Sequence[int]) -> Way:
+def _loop_without(loop: Node, body: Tape, moved: Sequence[int]) -> Replacement:
     """How the loop is entered with these nodes of its body as further invariants."""
     params = dict(loop.params)
     carries, rows = params["carries"], params["rows"]

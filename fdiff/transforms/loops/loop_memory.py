@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from ...named_tuples import NamedTuple
 from ...ops.control.loop import LOOP
 from ...ops.entrywise.elementwise import where
-from ...tape import ITEM, Builder, Node, Tape, Way, rebuild
+from ...tape import ITEM, Builder, Node, Replacement, Tape, rebuild
 from ...trace.derived_lines import kept_by_value
 from ..activity import reached
 from ..late_steps import report
@@ -142,7 +142,7 @@ def opened_loops(
     seeded = _outputs_with_cotangents(tape, moves, of)
     masked = _outputs_with_masks(tape, moves)
     fragile = behind_poles(tape, moves, beyond=beyond)
-    ways: dict[int, Way] = {}
+    replacements: dict[int, Replacement] = {}
     for i in loops:
         node = tape.nodes[i]
         wanted = tuple([bool(moves[a]) for a in node.args[1:]])
@@ -152,16 +152,18 @@ def opened_loops(
             beyond=any(a in fragile for a in node.args),
         )  # fmt: skip
         if pullback is not None:
-            ways[i] = entering(node, {"body": pullback.saving, "pulls": pullback})
-    return report("open loops", rebuild(tape, Builder(), ways)) if ways else tape
+            replacements[i] = entering(node, {"body": pullback.saving, "pulls": pullback})
+    return report("open loops", rebuild(tape, Builder(), replacements)) if replacements else tape
 
 
 def closed_loops(tape: Tape) -> Tape:
     """A tape that a sweep gave, without what `opened_loops` put into the loops."""
     loops = [(i, node) for i, node in enumerate(tape.nodes) if node.primitive is LOOP]
     opened = [(i, node) for i, node in loops if "pulls" in dict(node.params)]
-    ways: dict[int, Way] = {i: entering(node, {"pulls": None}) for i, node in opened}
-    return report("close loops", rebuild(tape, Builder(), ways)) if ways else tape
+    replacements: dict[int, Replacement] = {
+        i: entering(node, {"pulls": None}) for i, node in opened
+    }
+    return report("close loops", rebuild(tape, Builder(), replacements)) if replacements else tape
 
 
 def _outputs_with_cotangents(
@@ -201,7 +203,7 @@ def _outputs_with_masks(tape: Tape, moves: Sequence[int]) -> dict[int, Places]:
     return places
 
 
-def entering(node: Node, change: dict[str, object]) -> Way:
+def entering(node: Node, change: dict[str, object]) -> Replacement:
     """How a loop is entered with other parameters, and perhaps with more outputs."""
     params = tuple(sorted([p for p in (dict(node.params) | change).items() if p[1] is not None]))
 

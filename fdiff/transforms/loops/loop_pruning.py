@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ops.control.loop import LOOP
-from ...tape import ITEM, Builder, Node, Tape, Way, rebuild
+from ...tape import ITEM, Builder, Node, Replacement, Tape, rebuild
 from .bodies import Places, read_inputs, rearranged
 from .loop_memory import entering
 
@@ -23,20 +23,20 @@ def prune_loops(tape: Tape) -> Tape:
                 read[i] = {0} if len(node.types) == 1 else set()
             elif node.primitive is ITEM and node.args[0] in read:
                 read[node.args[0]].add(node.k)
-        ways: dict[int, Way] = {}
+        replacements: dict[int, Replacement] = {}
         for i, outputs in read.items():
             body = tape.nodes[i].param("body")
             if (within := prune_loops(body)) is not body:  # which may read less, then
-                ways[i] = entering(tape.nodes[i], {"body": within})
+                replacements[i] = entering(tape.nodes[i], {"body": within})
             elif (kept := _needed_places(tape.nodes[i], outputs)) is not None:
-                ways[i] = _pruned(tape.nodes[i], *kept)
+                replacements[i] = _pruned(tape.nodes[i], *kept)
                 items = [
                     j for j, n in enumerate(tape.nodes) if n.primitive is ITEM and n.args[0] == i
                 ]
-                ways |= {j: _item(i, tape.nodes[j].k, kept[1]) for j in items}
-        if not ways:
+                replacements |= {j: _item(i, tape.nodes[j].k, kept[1]) for j in items}
+        if not replacements:
             return tape
-        tape = rebuild(tape, Builder(), ways)
+        tape = rebuild(tape, Builder(), replacements)
 
 
 def _needed_places(node: Node, outputs: set[int]) -> tuple[Places, Places] | None:
@@ -55,7 +55,7 @@ def _needed_places(node: Node, outputs: set[int]) -> tuple[Places, Places] | Non
     return tuple(sorted(kept)), tuple(sorted(outputs))
 
 
-def _pruned(node: Node, inputs: Places, outputs: Places) -> Way:
+def _pruned(node: Node, inputs: Places, outputs: Places) -> Replacement:
     """How the loop is entered with these inputs and outputs of its body alone."""
     params = dict(node.params)
     body, last = params["body"], len(node.args) - 1 - params["rows"]
@@ -70,7 +70,7 @@ def _pruned(node: Node, inputs: Places, outputs: Places) -> Way:
     return lambda builder, ids: builder.add(LOOP, tuple([ids[a] for a in args]), new)
 
 
-def _item(loop: int, k: int, outputs: Places) -> Way:
+def _item(loop: int, k: int, outputs: Places) -> Replacement:
     """How an output of the loop is read then."""
     if len(outputs) == 1:
         return lambda builder, ids: ids[loop]

@@ -25,7 +25,7 @@ from ...ops.control.loop import LOOP
 from ...ops.control.while_loop import SIZED
 from ...ops.shapes.gather_scatter import iota
 from ...process.memory_reserve import budget, budget_in_bytes
-from ...tape import INPUT, ITEM, Builder, Node, Params, Tape, Way, rebuild
+from ...tape import INPUT, ITEM, Builder, Node, Params, Replacement, Tape, rebuild
 from ...trace import Array, TracedArray, apply, apply_many, constant_value
 from ..kept_stages import keep_stages
 from ..simplify import SimplifyingTrace
@@ -52,7 +52,7 @@ def within_budget(tape: Tape, limit: int | None = None) -> Tape:
 
 
 def _bodies_within(tape: Tape, limit: int) -> Tape:
-    ways: dict[int, Way] = {}
+    replacements: dict[int, Replacement] = {}
     for i in {i: None for i, _, _ in tape.bodies()}:
         params = tape.nodes[i].params
         if tape.nodes[i].primitive is SIZED:
@@ -61,8 +61,8 @@ def _bodies_within(tape: Tape, limit: int) -> Tape:
         else:
             new = {k: _limited(value, limit) for k, value in params}
         if (changed := tuple(sorted(new.items()))) != params:
-            ways[i] = _entered(tape.nodes[i], changed)
-    return rebuild(tape, Builder(), ways) if ways else tape
+            replacements[i] = _entered(tape.nodes[i], changed)
+    return rebuild(tape, Builder(), replacements) if replacements else tape
 
 
 def _limited(value: object, limit: int) -> object:
@@ -71,7 +71,7 @@ def _limited(value: object, limit: int) -> object:
     return tuple([_limited(v, limit) for v in value]) if type(value) is tuple else value
 
 
-def _entered(node: Node, params: Params) -> Way:
+def _entered(node: Node, params: Params) -> Replacement:
     return lambda builder, ids: builder.add(
         node.primitive, tuple([ids[a] for a in node.args]), params, None, node.types
     )

@@ -140,9 +140,9 @@ class _ShiftedExponential:
 def _with_stops(tape: Tape, edges: set[Edge]) -> Tape:
     """The tape with these arguments behind a ``stop_gradient``."""
 
-    def way(i: int, b: Builder, ids: dict[int, int]) -> int:
+    def replacement(i: int, b: Builder, ids: dict[int, int]) -> int:
         primitive, args, params, _ = tape.nodes[i]
         moved = [b.add(stop, (ids[a],)) if (i, k) in edges else ids[a] for k, a in enumerate(args)]
         return b.add(primitive, tuple(moved), params)
 
-    return rebuild(tape, Builder(), {i: partial(way, i) for i, _ in edges})
+    return rebuild(tape, Builder(), {i: partial(replacement, i) for i, _ in edges})

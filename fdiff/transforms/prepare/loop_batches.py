@@ -24,7 +24,7 @@ from ...ops.entrywise.elementwise import add, subtract
 from ...ops.linear_algebra.contraction import contract
 from ...ops.shapes.dynamic_slices import window_indices
 from ...ops.shapes.subscripts import sizes_by_label
-from ...tape import CONSTANT, ITEM, Builder, Node, Tape, Way, rebuild
+from ...tape import CONSTANT, ITEM, Builder, Node, Replacement, Tape, rebuild
 from ...trace.derived_lines import TripLine, wanted
 from ..activity import needed_nodes
 from ..batch import batch
@@ -47,11 +47,11 @@ def batch_loops(tape: Tape) -> Tape:
     if wanted.on or not any(node.primitive is LOOP for node in tape.nodes):
         return tape
     tape = prune_loops(tape)
-    ways: dict[int, Way] = {}
+    replacements: dict[int, Replacement] = {}
     for i, node in enumerate(tape.nodes):
         if node.primitive is LOOP and (parts := _parallel_trips(tape, node)) is not None:
-            ways |= _entering(tape, i, parts)
-    return rebuild(tape, Builder(), ways) if ways else tape
+            replacements |= _entering(tape, i, parts)
+    return rebuild(tape, Builder(), replacements) if replacements else tape
 
 
 class _ParallelTrips(NamedTuple):
@@ -145,7 +145,7 @@ def _term(body: Tape, users: Sequence[Sequence[int]], k: int) -> tuple[int, bool
     return None
 
 
-def _entering(tape: Tape, i: int, parts: _ParallelTrips) -> dict[int, Way]:
+def _entering(tape: Tape, i: int, parts: _ParallelTrips) -> dict[int, Replacement]:
     """How the results of a loop are entered."""
     node = tape.nodes[i]
     first = len(node.args) - 1 - node.param("rows")
@@ -171,7 +171,7 @@ def _entering(tape: Tape, i: int, parts: _ParallelTrips) -> dict[int, Way]:
         return results[0]
 
     items = [j for j, n in enumerate(tape.nodes) if n.primitive is ITEM and n.args[0] == i]
-    ways: dict[int, Way] = {i: enter}
+    replacements: dict[int, Replacement] = {i: enter}
     for j in items:
-        ways[j] = lambda _builder, _ids, k=tape.nodes[j].k: results[k]
-    return ways
+        replacements[j] = lambda _builder, _ids, k=tape.nodes[j].k: results[k]
+    return replacements

@@ -53,7 +53,7 @@ class WeightedVectors(NamedTuple):
 
 def recognise_matrix_functions(tape: Tape) -> Tape:
     """The same program, in which functions of symmetric matrices are such."""
-    ways = {}
+    replacements = {}
     for i, node in enumerate(tape.nodes):
         if (
             node.primitive is eigh
@@ -61,8 +61,8 @@ def recognise_matrix_functions(tape: Tape) -> Tape:
             and node.types[0].shape[-1] > 1
         ):
             spectrum = _Spectrum(tape, i)
-            ways |= {k: partial(spectrum.enter, k) for k in spectrum.functions}
-    return rebuild(tape, Builder(), ways) if ways else tape
+            replacements |= {k: partial(spectrum.enter, k) for k in spectrum.functions}
+    return rebuild(tape, Builder(), replacements) if replacements else tape
 
 
 class _Spectrum:

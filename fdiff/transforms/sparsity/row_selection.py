@@ -16,21 +16,21 @@ from ...arraytype import ArrayType
 from ...facets import AxisMap
 from ...ops.shapes.gather_scatter import gather
 from ...ops.shapes.view_ops import transpose
-from ...tape import Builder, Node, Tape, Way, rebuild
+from ...tape import Builder, Node, Replacement, Tape, rebuild
 
 ROWS_PER_INDEX = 2  # that there must be at least for a gather to be moved
 
 
 def rows_read(tape: Tape) -> Tape:
     """The tape in which a gather of few rows comes before the nodes that it alone reads."""
-    while ways := _picks(tape):
-        tape = rebuild(tape, Builder(), ways)
+    while replacements := _picks(tape):
+        tape = rebuild(tape, Builder(), replacements)
     return tape
 
 
-def _picks(tape: Tape) -> dict[int, Way]:
+def _picks(tape: Tape) -> dict[int, Replacement]:
     """For gathers that are to be moved, the nodes that take their place: no two share any."""
-    users, ways = tape.users(), {}
+    users, replacements = tape.users(), {}
     due: set[int] = set()  # the nodes that are entered in another way
     for i, node in enumerate(tape.nodes):
         if node.primitive is not gather or len(node.args) != 2:
@@ -40,9 +40,9 @@ def _picks(tape: Tape) -> dict[int, Way]:
             continue
         cone = _cone(tape, users, i)
         if due.isdisjoint(cone) and any(not tape.nodes[k].primitive.structure.view for k in cone):
-            ways[i] = partial(_picked, tape, i, cone)
+            replacements[i] = partial(_picked, tape, i, cone)
             due |= {i, *cone}
-    return ways
+    return replacements
 
 
 def _cone(tape: Tape, users: list[list[int]], gather: int) -> dict[int, int]:

@@ -19,7 +19,7 @@ from fdiff import intact_scipy
 from ...ops.control.loop import LOOP
 from ...ops.control.while_loop import WHILE
 from ...primitive import ZERO
-from ...tape import ITEM, Builder, Node, Tape, Way, rebuild
+from ...tape import ITEM, Builder, Node, Replacement, Tape, rebuild
 from ...trace import Trace, TracedArrays, apply_many
 from ..checkpoint_rules import CheckpointRule
 from ..cotangent_masks import Bar
@@ -125,16 +125,16 @@ def with_declared_calls(tape: Tape, places: EntriesOf | None = None) -> Tape:
     calls.
     """
     tape = checkpoints_inlined(tape)
-    ways: dict[int, Way] = {}
+    replacements: dict[int, Replacement] = {}
     for i, node in enumerate(tape.nodes):
         if node.primitive is CALL and (rule := _declared(tape, node)) is not None:
-            ways[i] = _entering(node.args, node, rule)
+            replacements[i] = _entering(node.args, node, rule)
         elif places is not None and node.primitive in (LOOP, WHILE):
-            ways |= _loop_as_calls(tape, i, places)
-    return rebuild(tape, Builder(), ways) if ways else tape
+            replacements |= _loop_as_calls(tape, i, places)
+    return rebuild(tape, Builder(), replacements) if replacements else tape
 
 
-def _loop_as_calls(tape: Tape, i: int, places: EntriesOf) -> dict[int, Way]:
+def _loop_as_calls(tape: Tape, i: int, places: EntriesOf) -> dict[int, Replacement]:
     """How the outputs of a loop are entered whose Jacobians have a pattern: by a call for each."""
     node = tape.nodes[i]
     patterns = loop_patterns(tape, node, places)
@@ -142,7 +142,7 @@ def _loop_as_calls(tape: Tape, i: int, places: EntriesOf) -> dict[int, Way]:
         return {}
     first = int(node.primitive is LOOP)  # behind the number of trips, which is a constant
     types = [tape.nodes[a].type for a in node.args[first:]]
-    ways: dict[int, Way] = {}
+    replacements: dict[int, Replacement] = {}
     items = [j for j, n in enumerate(tape.nodes) if n.primitive is ITEM and n.args[0] == i]
     for j in items or [i]:
         o = tape.nodes[j].k if items else 0
@@ -154,8 +154,8 @@ def _loop_as_calls(tape: Tape, i: int, places: EntriesOf) -> dict[int, Way]:
             outs = apply_many(node.primitive, *trips, *inputs, **dict(node.params))
             forward = prune_loops(trace.builder.finish([outs[o].id]))
         rule = DeclaredCall(forward, patterns[o])
-        ways[j] = _entering(node.args[first:], tape.nodes[j], rule)
-    return ways
+        replacements[j] = _entering(node.args[first:], tape.nodes[j], rule)
+    return replacements
 
 
 def _pays(pattern: Pattern) -> bool:
@@ -184,7 +184,7 @@ def _declared(tape: Tape, node: Node) -> DeclaredCall | None:
     return DeclaredCall(forward, patterns)
 
 
-def _entering(args: Sequence[int], node: Node, rule: DeclaredCall) -> Way:
+def _entering(args: Sequence[int], node: Node, rule: DeclaredCall) -> Replacement:
     def enter(builder: Builder, ids: dict[int, int]) -> int:
         arguments = tuple([ids[a] for a in args])
         return builder.add(CALL, arguments, (("rule", rule),), None, node.types)

@@ -47,7 +47,7 @@ def without_small(dims: Dims) -> Dims:
     return tuple(d for d in dims if not is_small(d))
 
 
-def spot(dims: Dims, place: Place) -> Slices:
+def slices_at(dims: Dims, place: Place) -> Slices:
     """The slices that cut out the component at `place`, with axes of size one."""
     return tuple((str(place[a]), "1") if is_small(d) else WHOLE for a, d in enumerate(dims))
 
@@ -78,20 +78,20 @@ class Components(GraphRewrite):
         """The component of old operation `i` at `place`, without small axes."""
         dims = self.dims(i)
         if i not in self.split:
-            op = self.sliced(self.place[i], spot(dims, place))
+            op = self.sliced(self.place[i], slices_at(dims, place))
             return self.reshaped(op, without_small(dims))
         number = 0
         for a in small_axes(dims):
             number = number * int(dims[a]) + place[a]
         return self.split[i][number]
 
-    def all(self, i: int) -> int:
+    def whole(self, i: int) -> int:
         """The whole result of old operation `i`, put together from its components if need be."""
         if i not in self.place:
             dims = self.dims(i)
             inner = tuple(ONE if is_small(d) else d for d in dims)
             puts = [
-                (self.reshaped(op, inner), spot(dims, place))
+                (self.reshaped(op, inner), slices_at(dims, place))
                 for op, place in zip(self.split[i], places(dims), strict=True)
             ]
             self.place[i] = self.put(puts, self.old[i])

@@ -180,7 +180,7 @@ def reshaped(new: Components, i: int, op: Operation) -> Ids | Whole | None:
         own = [new.at(a, place) for place in places(source)]
         return tuple([new.reshaped(p, without_small(dims)) for p in own])
     if few > 1 and len(rows) == 1 == len(nonunit(source)) and own_few == 1:
-        flat = new.reshaped(new.all(a), nonunit(source))
+        flat = new.reshaped(new.whole(a), nonunit(source))
         slices = [new.sliced(flat, ((str(k), str(few)),), rows) for k in range(few)]
         return tuple([new.reshaped(s, without_small(dims)) for s in slices])
     if own_few > 1 and len(own_rows) == 1 and few == 1 and len(nonunit(dims)) == 1:

@@ -12,7 +12,7 @@ from .component_graph import (
     Whole,
     is_small,
     places,
-    spot,
+    slices_at,
     without_small,
 )
 from .elementwise_components import among_kept, entry_of_slice, operand
@@ -84,11 +84,11 @@ def gathered(new: Components, i: int, op: Operation) -> Ids | None:
     out: list[int] = []
     for place in places(op.dims):
         ahead = {k: at for k, at in place.items() if k < len(lead)}
-        args = (new.all(x), *(operand(new, j, lead, ahead) for j in indices))
+        args = (new.whole(x), *(operand(new, j, lead, ahead) for j in indices))
         dims = (*without_small(lead), *behind)
         whole = new.add(op._replace(args=args, shapes=(dims,)))
         inner = {k - len(lead): at for k, at in place.items() if k >= len(lead)}
-        pairs = (*(WHOLE for _ in without_small(lead)), *spot(behind, inner))
+        pairs = (*(WHOLE for _ in without_small(lead)), *slices_at(behind, inner))
         out.append(new.reshaped(new.sliced(whole, pairs), without_small(op.dims)))
     return tuple(out)
 
@@ -106,7 +106,7 @@ def scattered(new: Components, i: int, op: Operation) -> Whole:
         value = new.reshaped(new.at(bar, place), (*without_small(lead), *dims))
         args = (value, *(operand(new, j, lead, ahead) for j in indices))
         added = op._replace(args=args, shapes=((*op.dims[: len(indices)], *dims),))
-        region = SliceParameters((*(WHOLE for _ in indices), *spot(behind, inner)))
+        region = SliceParameters((*(WHOLE for _ in indices), *slices_at(behind, inner)))
         put = Operation(Kind.UNSLICE, "", (new.add(added),), op.dtypes, op.shapes, region)
         terms.append(new.add(put) if inner else put.args[0])
     new.sums.add(i)

@@ -234,7 +234,7 @@ def _untransposed(new: _WithRoutines, i: int, labels: str) -> tuple[int, str]:
     return i, labels
 
 
-def takes(ops: Sequence[Operation], i: int, operand: int, order: Axes) -> bool:
+def reads_without_copy(ops: Sequence[Operation], i: int, operand: int, order: Axes) -> bool:
     """Whether operation `i` is a matrix product that reads an operand without copying it.
 
     `order` is the order in memory of the operand's axes.
@@ -248,13 +248,13 @@ def takes(ops: Sequence[Operation], i: int, operand: int, order: Axes) -> bool:
         return False
     sides = zip(ops[i].args, (left, right), (m, n), strict=True)
     return all(
-        _lies("".join(own[a] for a in order), stack, rows, k) is not None
+        _is_transposed_in_memory("".join(own[a] for a in order), stack, rows, k) is not None
         for a, own, rows in sides
         if a == operand
     )
 
 
-def _lies(labels: str, stack: str, rows: str, columns: str) -> int | None:
+def _is_transposed_in_memory(labels: str, stack: str, rows: str, columns: str) -> int | None:
     """0 for matrices with rows first, 1 for transposed ones, None if the operand must be copied."""
     if labels in (stack + rows + columns, rows + stack + columns):
         return 0
@@ -283,7 +283,7 @@ def _arranged(
     new: _WithRoutines, i: int, labels: str, stack: str, rows: str, columns: str
 ) -> _Operand:
     """The operand as it lies in memory if the routine can read that; else its transpose."""
-    flip = _lies(labels, stack, rows, columns)
+    flip = _is_transposed_in_memory(labels, stack, rows, columns)
     if flip is not None:
         outer = columns if flip else rows
         return _Operand(i, flip, _steps(labels, new.ops[i].dims, stack, outer))

@@ -64,7 +64,7 @@ def scalarise(graph: KernelGraph) -> KernelGraph:
         if len(new.ops) > most:
             return graph
     for i in (*graph.inputs, *graph.outputs):
-        new.all(i)
+        new.whole(i)
     return pruned(new.finished())
 
 
@@ -93,4 +93,4 @@ def _enter(new: Components, i: int, op: Operation) -> None:
             else:
                 (new.place[i],) = parts
             return
-    new.place[i] = new.add(op.reading(tuple([new.all(a) for a in op.args])))
+    new.place[i] = new.add(op.reading(tuple([new.whole(a) for a in op.args])))

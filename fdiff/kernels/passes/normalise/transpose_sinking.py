@@ -15,7 +15,7 @@ from ...ir.index_expressions import ONE, Axes, Dims, inverse, is_identity, nonun
 from ...ir.kernel_graph import KernelGraph, Operation, users_of
 from ...ir.operation_costs import formula_facts
 from .graph_rewrite import GraphRewrite, pruned
-from .routine_selection import takes
+from .routine_selection import reads_without_copy
 
 _PASS = (
     2  # what a transpose is that writes and reads an array, where one read in another order is 1
@@ -50,7 +50,7 @@ def _orders_of_reading(graph: KernelGraph, users: list[list[int]]) -> dict[int, 
         orders = {_order(ops, users, i, u, out) for u in users[i]}
         if orders == {None}:
             order = _order_below(ops, i)
-            orders = {order if all(takes(ops, u, i, order) for u in users[i]) else ()}
+            orders = {order if all(reads_without_copy(ops, u, i, order) for u in users[i]) else ()}
         order = orders.pop() if len(orders) == 1 else ()
         if order and not is_identity(order):
             out[i] = order
@@ -73,7 +73,7 @@ def _order(
     """The order in which `u` reads operation `i`; None if it is a product that takes either."""
     op = ops[u]
     if op.kind is Kind.CONTRACT:
-        return None if takes(ops, u, i, tuple(range(len(ops[i].dims)))) else ()
+        return None if reads_without_copy(ops, u, i, tuple(range(len(ops[i].dims)))) else ()
     if op.kind is Kind.TRANSPOSE:
         undone = all(r in out and _undone(op.axes, out[r]) for r in users[u])
         return () if undone and users[u] else op.axes
@@ -139,7 +139,9 @@ def _copies_memory(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
     if op.kind is not Kind.TRANSPOSE:
         return False
     order = inverse(op.axes)
-    return u in graph.outputs or not all(takes(graph.ops, r, u, order) for r in users[u])
+    return u in graph.outputs or not all(
+        reads_without_copy(graph.ops, r, u, order) for r in users[u]
+    )
 
 
 def _gain(ops: tuple[Operation, ...], i: int, axes: Axes, orders: Collection[int]) -> int:

@@ -67,7 +67,7 @@ class _Pieces(SeparableStatements):
     # --- where it is cut ----------------------------------------------------------------------
 
     @cached_property
-    def shapes(self) -> list[int]:
+    def fingerprints(self) -> list[int]:
         """A hash of what each statement does, and how far back its operands are: equal if alike."""
         out: list[int] = []
         for k, s in enumerate(self.lines):
@@ -87,8 +87,8 @@ class _Pieces(SeparableStatements):
     @cached_property
     def bounds(self) -> list[int]:
         """Where pieces begin, before code that occurs most often, and where the last one ends."""
-        shapes, end = self.shapes, len(self.lines)
-        following = [tuple(shapes[k : k + _COMPARED]) for k in range(end)]
+        fingerprints, end = self.fingerprints, len(self.lines)
+        following = [tuple(fingerprints[k : k + _COMPARED]) for k in range(end)]
         frequency = Counter(following)
         out = [0]
         while end - out[-1] > LONGEST_PIECE:
