@@ -281,15 +281,13 @@ def _live(
     )
 
 
+Ids = dict[int, int]  # a builder's ids of a tape's nodes
 # Enters what replaces a node, given the builder and its ids of the nodes before; that node's id.
-Replacement = Callable[[Any, dict[int, int]], int]
+Replacement = Callable[[Any, Ids], int]
 
 
 def rebuild(
-    tape: Tape,
-    builder: Builder,
-    replacements: Mapping[int, Replacement],
-    ids: dict[int, int] | None = None,
+    tape: Tape, builder: Builder, replacements: Mapping[int, Replacement], ids: Ids | None = None
 ) -> Tape:
     """The tape with `replacements` of some nodes, without nodes that are then not needed.
 
@@ -305,9 +303,8 @@ def rebuild(
             ids[i] = replacements[i](builder, ids)
         else:
             ids[i] = builder.add(primitive, tuple([ids[a] for a in args]), params, None, types)
-        if i in tape.lines:
-            for new in (ids[i], *range(count, len(builder.nodes))):
-                builder.lines.setdefault(new, tape.lines[i])
+        for new in (ids[i], *range(count, len(builder.nodes))) if i in tape.lines else ():
+            builder.lines.setdefault(new, tape.lines[i])
     return builder.finish([ids[o] for o in tape.outputs])
 
 

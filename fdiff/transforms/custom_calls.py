@@ -228,13 +228,11 @@ def _opening(node: Node) -> Replacement:
 def closed(tape: Tape) -> Tape:
     """A tape that a sweep gave, without what `opened` put into it."""
     ruled, held = set(_calls(tape, RULED)), _calls(tape, HELD)
-    replacements: dict[int, Replacement] = {i: _argument(tape.nodes[i], 0) for i in (*ruled, *held)}
+    arguments = {i: _argument(tape.nodes[i], 0) for i in (*ruled, *held)}
     for i, node in enumerate(tape.nodes):
         if node[0] is ITEM and node.args[0] in ruled:
-            replacements[i] = _argument(tape.nodes[node.args[0]], node.k)
-    return (
-        report("close calls", rebuild(tape, Simplifier(), replacements)) if replacements else tape
-    )
+            arguments[i] = _argument(tape.nodes[node.args[0]], node.k)
+    return report("close calls", rebuild(tape, Simplifier(), arguments)) if arguments else tape
 
 
 def _argument(node: Node, k: int) -> Replacement:

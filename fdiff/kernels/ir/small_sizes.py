@@ -22,8 +22,7 @@ MOST_LITERAL = 64  # the sizes up to here are literals in bodies, whose loops ar
 MOST_LITERAL_STEP = 8  # of the steps of stores: LLVM stores several entries of such loops at once
 MOST_FIELDS = 16  # of records: arrays of which single columns, or a few of them, are taken or put
 _ROWS = 48  # entries beside the components from which on it is worth a kernel of its own
-# The axis of the rows becomes the last one if these hold.
-_MIN_ROWS = 64
+_MIN_ROWS = 64  # from which on the axis of the rows becomes the last one, if the others hold
 _MAX_ROW = 64  # longest last axis, rank 3 or more
 _MAX_ROW_OF_MATRIX = 8  # longest last axis, rank 2: less than a vector
 _MIN_WORK = 8  # entries computed for each input or output entry that is transposed

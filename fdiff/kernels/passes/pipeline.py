@@ -163,6 +163,8 @@ FOR_CUDA: tuple[Pass, ...] = (
         leaves="every nest runs over a box",
     ),
 )  # fmt: skip
+# Loop collapsing (`collapse`) is no pass: it is applied to each nest where the nest is emitted or
+# split among threads, because tiling and staging need the loops that it merges.
 PARALLELISE = Pass(
     "parallelise", "threads", parallelise,
     needs="the numbers of the items that are worth sharing, which depend on the sizes",

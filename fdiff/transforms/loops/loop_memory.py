@@ -160,9 +160,7 @@ def closed_loops(tape: Tape) -> Tape:
     """A tape that a sweep gave, without what `opened_loops` put into the loops."""
     loops = [(i, node) for i, node in enumerate(tape.nodes) if node.primitive is LOOP]
     opened = [(i, node) for i, node in loops if "pulls" in dict(node.params)]
-    replacements: dict[int, Replacement] = {
-        i: entering(node, {"pulls": None}) for i, node in opened
-    }
+    replacements = {i: entering(node, {"pulls": None}) for i, node in opened}
     return report("close loops", rebuild(tape, Builder(), replacements)) if replacements else tape
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from ....named_tuples import NamedTuple
 from ...codegen.lines import TextLine, texts_of
-from ...codegen.loop_invariant_lines import LoopLines, lines_of_local, extreme_lines
+from ...codegen.loop_invariant_lines import LoopLines, extreme_lines, lines_of_local
 from ...ir.accesses import Access
 from ...ir.combiners import Combiner
 from ...ir.index_expressions import atom, size, strides, times

@@ -84,12 +84,8 @@ def _reads(plan: Plan, top: Key) -> tuple[dict[Key, None], list[Key]]:
     The latter are values with several readers that it is computed from: their reads are found once
     and kept. As long as there are any, the former are not complete.
     """
-    names, reads_by_key, shared, gathers = (
-        plan.names,
-        plan.reads_of_value,
-        plan.analysis.shared,
-        plan.analysis.gathers,
-    )
+    names, reads_by_key = plan.names, plan.reads_of_value
+    shared, gathers = plan.analysis.shared, plan.analysis.gathers
     below = plan.keys.below
     reads: dict[Key, None] = {}
     unknown: list[Key] = []

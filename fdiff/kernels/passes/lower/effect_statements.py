@@ -94,10 +94,8 @@ def _checked_positions(body: Body, effect: Effect) -> tuple[list[str], Index]:
     if not effect.positions:
         return [], effect.index
     positions = body.wrap([_value(body, p) for p in effect.positions], effect.dims)
-    return positions, (
-        *[Axis(-1, "1", name) for name in positions],
-        *effect.index[len(positions) :],
-    )
+    axes = [Axis(-1, "1", name) for name in positions]
+    return positions, (*axes, *effect.index[len(axes) :])
 
 
 def _sum(dtype: str) -> Combiner:
@@ -110,10 +108,8 @@ def _update_statement(body: Body, effect: Effect, combiner: Combiner, value: str
     positions, index = _checked_positions(body, effect)
     # without a loop there is nothing to reassociate, and plain addition is quicker to compile
     text = combiner.text(body.plan.ops[effect.node].dtype) if effect.domain else combiner.value[-1]
-    access = _access(effect, index)
-    return Statement(
-        StatementKind.UPDATE, body.fresh(), text, (value, *positions), access, combiner
-    )
+    access, operands = _access(effect, index), (value, *positions)
+    return Statement(StatementKind.UPDATE, body.fresh(), text, operands, access, combiner)
 
 
 def _update(body: Body, effect: Effect) -> None:
@@ -203,15 +199,12 @@ def _argument(body: Body, effect: Effect) -> None:
     where, best = effect.buffer.name if local else body.fresh(), body.fresh()
     var = effect.reduced[0]
     place = Access(Buffer(""), ("1",) if var < 0 else (effect.domain[var],), (Axis(var),))
-    body.statements.append(
-        Statement(
-            StatementKind.EXTREME, where, ">" if kind is Kind.MAX else "<", (value, best), place
-        )
-    )
+    sign = ">" if kind is Kind.MAX else "<"
+    body.statements.append(Statement(StatementKind.EXTREME, where, sign, (value, best), place))
     depth = len(effect.domain) - (var >= 0)
     final = () if local else (Statement.store((where,), _access(effect)),)
-    extreme = identity_of(kind, source.dtype)
-    body.accumulators.append(Accumulator(best, extreme, source.dtype, depth, ()))
+    identity = identity_of(kind, source.dtype)
+    body.accumulators.append(Accumulator(best, identity, source.dtype, depth, ()))
     body.accumulators.append(Accumulator(where, "0", "i8", depth, final))
 
 

@@ -71,9 +71,8 @@ def _product(new: Components, op: Operation, labels: _Labels, at: dict[str, int]
         new.at(a, {k: at[x] for k, x in enumerate(side) if x in at})
         for a, side in zip(op.args, labels.sides, strict=True)
     ]
-    left, right, result = (
-        "".join(x for x in text if x not in at) for text in (*labels.sides, labels.result)
-    )
+    texts = (*labels.sides, labels.result)
+    left, right, result = ("".join(x for x in text if x not in at) for text in texts)
     dims = tuple(labels.sizes[x] for x in result)
     if labels.sums:
         if left == right:

@@ -33,7 +33,6 @@ from .indexing_components import gathered, joined_components, scattered, updated
 # What stands for old operation `i`: its components in row-major order, or the whole result. None:
 # there is no rule for this case, and the operation gets its operands in one piece.
 Rule = Callable[[Components, int, Operation], "Ids | Whole | None"]
-
 RULES: dict[str, Rule] = {
     Kind.BROADCAST: broadcast,
     Kind.IOTA: iota,

@@ -18,7 +18,7 @@ from .graph_rewrite import GraphRewrite, pruned
 from .routine_selection import reads_without_copy
 
 _PASS = (
-    2  # what a transpose is that writes and reads an array, where one read in another order is 1
+    2  # the cost of a transpose that writes and reads an array; to read it in another order is 1
 )
 
 
@@ -139,9 +139,8 @@ def _copies_memory(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
     if op.kind is not Kind.TRANSPOSE:
         return False
     order = inverse(op.axes)
-    return u in graph.outputs or not all(
-        reads_without_copy(graph.ops, r, u, order) for r in users[u]
-    )
+    copies = (not reads_without_copy(graph.ops, r, u, order) for r in users[u])
+    return u in graph.outputs or any(copies)
 
 
 def _gain(ops: tuple[Operation, ...], i: int, axes: Axes, orders: Collection[int]) -> int:

@@ -111,12 +111,8 @@ def _in_trip(item: Item) -> tuple[Work, ...]:
 
 
 def _cost_of_number(s: Statement) -> float:
-    flops = flops_of(s.text)
-    return (
-        _NS_SERIAL_FUNCTION
-        if flops >= SLOW
-        else _NS_SERIAL_FLOP * flops + _NS_ACCESS * (s.access is not None)
-    )
+    flops, access = flops_of(s.text), _NS_ACCESS * (s.access is not None)
+    return _NS_SERIAL_FUNCTION if flops >= SLOW else _NS_SERIAL_FLOP * flops + access
 
 
 def _each_trip(item: ControlItem, work: Work) -> Work:
@@ -143,10 +139,8 @@ def _of_nest(nest: Nest) -> Work:
 def _cost(s: Statement) -> float:
     if s.kind in (StatementKind.WRAP, StatementKind.EXTREME):
         return _NS_INDEXED
-    flops = flops_of(s.text)
-    return (_NS_FUNCTION if flops >= SLOW else _NS_FLOP * flops) + _NS_ACCESS * (
-        s.access is not None
-    )
+    flops, access = flops_of(s.text), _NS_ACCESS * (s.access is not None)
+    return (_NS_FUNCTION if flops >= SLOW else _NS_FLOP * flops) + access
 
 
 def ns_in_long_program(flops: int, size: int) -> float:

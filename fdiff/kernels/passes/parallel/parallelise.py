@@ -93,10 +93,8 @@ class _Parallelisation:
             elif heavy:
                 shared = self._nest(collapse(item))
             self.neutral |= {a.name: a.identity for a in item.accumulators if a.identity != a.name}
-            constants = (
-                s for s in item.statements if s.kind is StatementKind.LET and not s.operands
-            )
-            self.neutral |= {s.target: s.text for s in constants}
+            lets = (s for s in item.statements if s.kind is StatementKind.LET and not s.operands)
+            self.neutral |= {s.target: s.text for s in lets}
         elif isinstance(item, TileLoop) and heavy:
             shared = self._tile_loop(item)
         elif isinstance(item, VersionedLoop) and heavy:

@@ -92,10 +92,8 @@ class _Pieces(SeparableStatements):
         frequency = Counter(following)
         out = [0]
         while end - out[-1] > LONGEST_PIECE:
-            first, last = (
-                out[-1] + SHORTEST_PIECE,
-                min(out[-1] + LONGEST_PIECE, end - SHORTEST_PIECE),
-            )
+            first = out[-1] + SHORTEST_PIECE
+            last = min(out[-1] + LONGEST_PIECE, end - SHORTEST_PIECE)
             places = [k for k in range(first, last + 1) if not self.inseparable[k]]
             if not places:
                 later = (k for k in range(last + 1, end) if not self.inseparable[k])

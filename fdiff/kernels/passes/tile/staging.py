@@ -210,9 +210,8 @@ class _Staged:
     def _staged_access(self, name: str, *, first_row: bool = False) -> Access:
         """The entry that holds a value, for each row or for the first row of a tile."""
         staged_value = self.staged_values[name]
-        rows = (
-            max(f.row for f in self.staged_values.values() if f.buffer == staged_value.buffer) + 1
-        )
+        values = self.staged_values.values()
+        rows = max(f.row for f in values if f.buffer == staged_value.buffer) + 1
         row = FIRST if first_row else Axis(0, "1", f"-{BEGIN}")
         index = (Axis(-1, "1", str(staged_value.row)), row)
         return Access(Buffer(staged_value.buffer), (str(rows), _ROWS), index)
