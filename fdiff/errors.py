@@ -28,6 +28,8 @@ class FdiffError(Exception):
 
 
 E = TypeVar("E", bound=FdiffError)
+# What `warnings` keeps of what it has shown, by file.
+Registries = dict[str, dict[str | tuple[str, type[Warning], int], int]]
 FAULTS = (ArithmeticError, IndexError, ValueError)  # of NumPy, and of kernels in its place
 
 
@@ -150,10 +152,7 @@ before_warning: list[Callable[[], object]] = []  # what makes room on the screen
 
 
 def warn(
-    text: str,
-    category: type[Warning],
-    line: Line | None = None,
-    shown: dict[str, dict[Any, Any]] | None = None,
+    text: str, category: type[Warning], line: Line | None = None, shown: Registries | None = None
 ) -> None:
     """Warn at a line of the user's, by default that which is running.
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from opcode import opmap
 from types import CodeType, TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from .error_hints import CONSTRAINT, DATA, WAYS
 from .error_state import restore
@@ -137,7 +137,7 @@ def _show_parameters(error: BaseException, function: Callable[..., object], call
     error.add_note(message(call, f"{_FACT}:", way, user_line(2)))
 
 
-def ask(function: Callable[..., Any], args: Sequence[Any], call: str, role: str, form: str) -> Any:
+def ask(function: Callable[..., R], args: Sequence[object], call: str, role: str, form: str) -> R:
     """Call a function that the user gave; if it does not take these arguments, tell which they are.
 
     `role` says what it was given as, and `form` how it is called: ``pack_hook(array)``.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Generator
-from typing import Any, ParamSpec, Self, TypeVar, cast, overload
+from typing import ParamSpec, Self, TypeVar, cast, overload
 
 from ..errors import InputError, failure, flag
 from ..foreign_errors import wraps
@@ -341,7 +341,7 @@ class inference_mode(GradientMode):  # noqa: N801 - as in torch
     def __new__(cls, mode: bool = True) -> Self: ...  # noqa: FBT001,FBT002 - as in torch
     def __new__(cls, mode: object = True) -> object:  # noqa: FBT002 - as in torch
         if callable(mode):
-            return cls()(cast("Any", mode))
+            return cls()(mode)
         flag(mode, "the mode", "fdiff.autograd.inference_mode")
         return super().__new__(cls)
 

@@ -8,8 +8,8 @@ own order. Where all paths write the same values there is no such number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import fdiff.intact_numpy as np
 
@@ -18,6 +18,7 @@ from .revalidation import Comparisons
 from .written.write_programs import After, Before, BoundWrites, Effects
 from .written.write_targets import NumberRead
 
+T = TypeVar("T")
 _NOTHING = BoundWrites(lambda _: True, lambda result, *_: result, ())
 
 
@@ -134,7 +135,7 @@ def _all_of(befores: Sequence[Before]) -> Before:
 def _of_way(afters: Sequence[After], chosen: Sequence[tuple[int, ...]]) -> After:
     """A function that writes for the way whose number is the last of the values."""
 
-    def after(result: object, *values: Any) -> object:
+    def after(result: object, *values: np.ndarray) -> object:
         way = int(values[-1])
         return afters[way](result, *[values[k] for k in chosen[way]])
 
@@ -143,7 +144,7 @@ def _of_way(afters: Sequence[After], chosen: Sequence[tuple[int, ...]]) -> After
 
 def _places_looked_at(pins: Iterable[Pins]) -> Comparisons:
     """Where any way has looked other than in mappings and at code, and what stood there."""
-    kinds: dict[Any, list[object]] = {}
+    kinds: dict[Callable[..., bool], list[object]] = {}
     for own in pins:
         for check, places in own.places:
             if own.writes is None or check is not own.writes.before:
@@ -151,7 +152,7 @@ def _places_looked_at(pins: Iterable[Pins]) -> Comparisons:
     return tuple([(check, _distinct(places)) for check, places in kinds.items()])
 
 
-def _distinct(places: Iterable[object]) -> tuple[Any, ...]:
+def _distinct(places: Iterable[T]) -> tuple[T, ...]:
     """Places that several ways have looked at, once: the ways read much the same."""
     return tuple({_identity(place): place for place in places}.values())
 

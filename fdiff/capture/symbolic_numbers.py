@@ -40,7 +40,7 @@ class OtherConditions:
     def __init__(self, rely: Callable[[], None]) -> None:
         self._rely = rely
 
-    def constant(self, *_: object) -> Any:
+    def constant(self, *_: object) -> str:
         self._rely()
         return ""
 
@@ -169,11 +169,11 @@ class SymbolicNumber:
 
 _NUMBERS = frozenset((int, float, bool, SymbolicNumber))
 _SMOOTH, _DIVIDING = frozenset("+-*/"), frozenset(("//", "%", "/"))
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
     "//": operator.floordiv, "%": operator.mod,
 }  # fmt: skip
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+_COMPARE: dict[str, Callable[..., object]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip

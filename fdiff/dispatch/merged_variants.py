@@ -13,7 +13,7 @@ Conversion of control dependence to data dependence, POPL 1983.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import fdiff.intact_numpy as np
 
@@ -23,6 +23,7 @@ from ..kernel_rule import Kind
 from ..primitive import PRIMITIVES
 from ..tape import CONSTANT, INPUT, Node, Tape
 from ..trace import Trace, TracedArray, splice
+from ..trace.traced_array import Array
 from .branch_stability import SHARE, WAYS
 from .variant import Conditions, Traced, Variant
 
@@ -164,12 +165,12 @@ def _choosing(
     with Trace("merge", lines=False) as trace:
         inputs = [trace.input(type_) for type_ in types]
         holds: object = False
-        row: list[Any] = [None] * (size + 1 + many)  # results, number of the way, values
+        row: list[Array | float | None] = [None] * (size + 1 + many)  # results, the way, values
         for k in reversed(range(len(traces))):
             way, begin = traces[k], count + reads.first[k]
             mine = [*inputs[:count], *inputs[begin : begin + len(way.tape.inputs) - count]]
             (own,) = splice(cast("Tape", way.check), mine, trace)
-            values: list[Any] = [None] * many
+            values: list[TracedArray | None] = [None] * many
             for number, value in zip(chosen[k], _spliced(way.written, mine, trace), strict=True):
                 values[number] = value
             parts = zip((*splice(way.tape, mine, trace), float(k), *values), row, strict=True)

@@ -12,11 +12,11 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from types import CodeType, FrameType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 import fdiff.intact_numpy as np
 
-from ..errors import warn
+from ..errors import Registries, warn
 from ..process.float_flags import OFTEN, Doubts, error_state, taken
 from ..process.forking import late
 from ..tracebacks import trim
@@ -41,7 +41,7 @@ _MOST_TRIPS = 10_000  # of a loop that NumPy runs to find out what to warn of
 inspector_of = late("inspection.inspector", __package__, "Inspector")
 warned_of = late("inspection.float_warnings", __package__, "warned_of")
 Arguments = tuple[tuple[object, ...], dict[str, object]]
-_shown: dict[str, dict[object, object]] = {}  # what the filters of `warnings` show once
+_shown: Registries = {}  # what the filters of `warnings` show once
 
 
 def warn_after_hint(
@@ -213,8 +213,8 @@ def _warn_all(warned: Sequence[Noted]) -> None:
         elif mode == "raise":
             raise FloatingPointError(text)
         elif mode == "call":
-            cast("Any", np.geterrcall())(words, flags[words])
+            cast("Callable[..., object]", np.geterrcall())(words, flags[words])
         elif mode == "log":
-            cast("Any", np.geterrcall()).write(f"Warning: {text}\n")
+            cast("TextIO", np.geterrcall()).write(f"Warning: {text}\n")
         elif mode == "print":
             sys.stderr.write(f"Warning: {text}\n")

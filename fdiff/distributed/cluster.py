@@ -8,13 +8,16 @@ from contextlib import AbstractContextManager
 from itertools import count
 from time import monotonic, sleep
 from types import ModuleType
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from uuid import uuid4
 
 from ..bounded_cache import WeakKeys
 from ..errors import UNNAMED, InputError, WorkerError, failure, message
 from ..foreign_errors import is_raised_outside, not_foreign
 from ..process.forking import imported
+
+if TYPE_CHECKING:
+    from .worker_tasks import Outcome
 
 LOOK = 1.0  # seconds between two looks at a cluster that takes long
 ALONE = 20.0  # seconds without a worker, or a scheduler, after which a call gives up
@@ -41,7 +44,7 @@ class Client(Protocol):
     def as_current(self) -> AbstractContextManager[object]: ...
     def cancel(self, futures: Sequence[Future], *, force: bool) -> None: ...
     def compute(self, collections: Sequence[object]) -> list[Future]: ...
-    def gather(self, futures: Sequence[Future]) -> list[Any]: ...
+    def gather(self, futures: Sequence[Future]) -> list[Outcome]: ...
     def get_events(self, topic: str) -> Sequence[tuple[float, dict[str, Any]]]: ...
     def map(self, func: Task, *columns: Sequence[object], **options: object) -> list[Future]: ...
     def nthreads(self) -> Mapping[str, int]: ...
@@ -124,7 +127,7 @@ def gathered(
     restore: Callable[[], bool],
     failed: Callable[[], Sequence[int]],
     look: Callable[[], object] = bool,
-) -> list[Any]:
+) -> list[Outcome]:
     """Results of tasks, which are submitted again once what died with a worker is restored.
 
     `failed` tells which partitions are concerned, for errors; `look` is called each second.

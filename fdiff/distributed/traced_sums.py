@@ -119,7 +119,7 @@ def enter(total: Total, args: tuple[object, ...], kwargs: dict[str, object]) -> 
     function = Flat(total.f, spec, fixed, places)
     values = iter([h.home.guards.value(h.id, "sums over partitions") for h in handles])
     numbers = [np.asarray(next(values))[()] if k in places else x for k, x in enumerate(leaves)]
-    parameters: Any = unflatten(spec, numbers)
+    parameters = unflatten(spec, numbers)
     with suspended():
         first = total.total(*parameters, first=True)
     outs, out_spec = flatten(first)

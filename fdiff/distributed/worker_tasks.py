@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from functools import cache, partial
@@ -21,7 +21,8 @@ import cloudpickle
 import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep_recent
-from ..errors import UNNAMED, FdiffError, InputError, WorkerError, failure, message
+from ..dispatch.arguments import Function
+from ..errors import UNNAMED, FdiffError, InputError, Registries, WorkerError, failure, message
 from ..foreign_errors import contextmanager
 from ..functional.call.kink_policy import kinks, policy
 from ..functional.call.prepared import Prepared
@@ -33,7 +34,7 @@ from .cluster import dask_module
 from .messages import Buffer, Message
 from .ordered_sum import OrderedSum
 
-Function = Callable[..., Any]
+Warned = tuple[type[Warning], str, str, int]  # category, text, file, line
 Given = tuple[Sequence[object], dict[str, object]]  # parameters
 Part = tuple[object, ...]
 Span = Sequence[int]  # numbers of partitions
@@ -51,7 +52,7 @@ class Outcome(NamedTuple):
     value: Any = None
     error: BaseException | None = None
     number: int = -1  # of the partition that raised it
-    warned: frozenset[Any] = frozenset()  # category, text, file, line
+    warned: frozenset[Warned] = frozenset()
 
 
 def opened(outcomes: Sequence[Outcome]) -> list[Any]:
@@ -65,11 +66,11 @@ def opened(outcomes: Sequence[Outcome]) -> list[Any]:
     return [outcome.value for outcome in outcomes]
 
 
-_registries: dict[str, dict[Any, Any]] = {}
+_registries: Registries = {}
 
 
-def _all_warned(outcomes: Sequence[Outcome]) -> frozenset[Any]:
-    return frozenset[Any]().union(*[outcome.warned for outcome in outcomes])
+def _all_warned(outcomes: Sequence[Outcome]) -> frozenset[Warned]:
+    return frozenset[Warned]().union(*[outcome.warned for outcome in outcomes])
 
 
 def _lowest(outcomes: Sequence[Outcome]) -> Outcome | None:
@@ -311,12 +312,12 @@ class _Warnings:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._takers: list[set[Any]] = []
+        self._takers: list[set[Warned]] = []
         self._catcher: warnings.catch_warnings[None] | None = None
 
     @contextmanager
-    def taken(self) -> Generator[set[Any]]:
-        mine: set[Any] = set()
+    def taken(self) -> Generator[set[Warned]]:
+        mine: set[Warned] = set()
         with self._lock:
             if not self._takers:
                 self._catcher = warnings.catch_warnings()
@@ -332,10 +333,10 @@ class _Warnings:
                 if not self._takers and self._catcher is not None:
                     self._catcher.__exit__(None, None, None)
 
-    def _show(self, text: object, category: object, file: str, line: int, *_: object) -> None:
+    def _show(self, text: object, kind: type[Warning], file: str, line: int, *_: object) -> None:
         with self._lock:
             for taker in self._takers:
-                taker.add((category, str(text), file, line))
+                taker.add((kind, str(text), file, line))
 
 
 _taken_warnings = _Warnings().taken

@@ -30,7 +30,7 @@ class NormalInverse:
         if scipy.sparse.issparse(jacobian):
             fits = np.prod(jacobian.shape, dtype=float) <= DENSE
             scaled = jacobian @ scipy.sparse.diags_array(self._scale)
-            self._lu = _normal_lu(scaled, DOUBTFUL if fits else _rounding(jacobian))
+            self._lu = _normal_lu(scaled, DOUBTFUL if fits else _rounding(jacobian.shape))
             if self._lu is None and not fits:
                 self.undetermined[:] = True
                 return
@@ -44,7 +44,7 @@ class NormalInverse:
         factors: Any = scipy.linalg.qr(scaled, mode="r", pivoting=True)
         triangle, order = factors
         pivots = np.abs(np.diagonal(triangle))
-        least = _rounding(scaled) * np.max(pivots, initial=0.0)
+        least = _rounding(scaled.shape) * np.max(pivots, initial=0.0)
         rank = int(np.sum(pivots > least))
         corner = triangle[:rank, :rank]
         self._half = np.zeros((size, rank))
@@ -84,9 +84,9 @@ class NormalInverse:
         return covariance
 
 
-def _rounding(jacobian: Any) -> float:
+def _rounding(shape: tuple[int, ...]) -> float:
     """The part of the largest pivot that rounding alone may make."""
-    return max(jacobian.shape) * float(np.finfo(float).eps)
+    return max(shape) * float(np.finfo(float).eps)
 
 
 def _normal_lu(scaled: Any, least: float) -> Any:

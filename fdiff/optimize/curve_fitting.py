@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from inspect import Signature, signature
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
@@ -20,14 +20,19 @@ from .bounds_checks import deviations, vector
 from .fit_results import Fit
 from .function_wrappers import Function, packed
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Deviations = np.ndarray | None
+
 
 @public
 def curve_fit(
     f: Callable[..., object],
     xdata: object,
-    ydata: Any,
-    p0: Any = None,
-    sigma: Any = None,
+    ydata: ArrayLike,
+    p0: ArrayLike | None = None,
+    sigma: ArrayLike | None = None,
     absolute_sigma: bool = False,  # noqa: FBT001, FBT002 - as SciPy takes it
     check_finite: bool | None = None,  # noqa: FBT001 - as SciPy takes it
     bounds: object = (-np.inf, np.inf),
@@ -135,7 +140,7 @@ class _FittedCurve:
         return np.reshape(slopes, (-1, len(self.names)))
 
     def fit(
-        self, popt: np.ndarray, y: np.ndarray, sigma: object, call: str, *, absolute: bool
+        self, popt: np.ndarray, y: np.ndarray, sigma: Deviations, call: str, *, absolute: bool
     ) -> Fit:
         """The fitted parameters with their errors."""
         rest = _whitened(np.ravel(self(self._x, *popt) - y)[:, None], sigma)
@@ -144,7 +149,7 @@ class _FittedCurve:
         return Fit(result, absolute=absolute, call=call, names=self.names)
 
 
-def _parameter_names(f: Callable[..., object], p0: Any, call: str) -> list[str]:
+def _parameter_names(f: Callable[..., object], p0: ArrayLike | None, call: str) -> list[str]:
     """The names of the parameters, as far as `f` tells them."""
     try:
         takes = [*signature(f).parameters.values()][1:]
@@ -163,7 +168,9 @@ def _parameter_names(f: Callable[..., object], p0: Any, call: str) -> list[str]:
     return names
 
 
-def _without_nan(x: np.ndarray, y: np.ndarray, sigma: Any) -> tuple[np.ndarray, np.ndarray, object]:
+def _without_nan(
+    x: np.ndarray, y: np.ndarray, sigma: Deviations
+) -> tuple[np.ndarray, np.ndarray, Deviations]:
     """The data without the points at which one is no number, as SciPy omits them."""
     lost = np.isnan(x)
     kept = ~(lost.any(axis=tuple(range(lost.ndim - 1))) | np.isnan(y))
@@ -172,7 +179,7 @@ def _without_nan(x: np.ndarray, y: np.ndarray, sigma: Any) -> tuple[np.ndarray, 
     return x[..., kept], y[kept], sigma
 
 
-def _whitened(rows: np.ndarray, sigma: Any) -> np.ndarray:
+def _whitened(rows: np.ndarray, sigma: Deviations) -> np.ndarray:
     """Rows of residuals or their Jacobian, divided by standard deviations."""
     if sigma is None:
         return rows

@@ -95,7 +95,7 @@ def root(
 
 
 def _compiled(
-    residual: Callable[..., Any], x: np.ndarray, args: tuple[Any, ...], call: str
+    residual: Callable[..., Any], x: np.ndarray, args: tuple[object, ...], call: str
 ) -> tuple[Callable[..., np.ndarray], Callable[..., np.ndarray]]:
     """The residual, and the steps with its Jacobian."""
     value = jit(residual)

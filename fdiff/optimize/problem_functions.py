@@ -181,7 +181,7 @@ class ProblemFunctions:
             return self.evaluations["constraints"].fresh(point).copy() if self.rows else np.zeros(0)
 
     @public
-    def jacobian(self, x: object) -> Any:
+    def jacobian(self, x: object) -> scipy.sparse.csr_array:
         """The Jacobian of the constraints, a ``csr_array`` of shape (constraints, variables).
 
         Returns
@@ -212,7 +212,9 @@ class ProblemFunctions:
             return entries.matrix(point)
 
     @public
-    def hessian(self, x: object, multipliers: object = None, objective_factor: float = 1.0) -> Any:
+    def hessian(
+        self, x: object, multipliers: object = None, objective_factor: float = 1.0
+    ) -> scipy.sparse.csr_array:
         """The lower triangle of the Hessian of the Lagrangian, a ``csr_array``.
 
         The Lagrangian is ``objective_factor * objective(x) + multipliers @ constraints(x)``.

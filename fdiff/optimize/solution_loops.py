@@ -17,6 +17,8 @@ from ..tracebacks import public
 
 # Relative size of a step of Newton's method, below which a step that is no smaller is rounding.
 ROUNDING = 1e-8
+Size = np.ndarray | np.float64
+State = tuple[np.ndarray, Size, Size]  # the unknown, and the sizes of the last two steps
 
 
 @public
@@ -168,11 +170,11 @@ def _solved(
         unknown = _Plain(f, start, args, called(name, f), fixed=fixed)
     rounding = tol if fixed else ROUNDING
 
-    def goes_on(state: tuple[Any, Any, Any]) -> object:
+    def goes_on(state: State) -> object:
         _, size, last = state
         return ~((size <= tol) | ((size >= last) & (size <= rounding)))
 
-    def step(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    def step(state: State) -> State:
         x, size, _ = state
         new = unknown.next(x)
         with np.errstate(invalid="ignore"):  # where the iterations leave the finite numbers
@@ -211,7 +213,7 @@ class _Plain:
         self.f, self.call, self.fixed = (lambda x: np.array(f(x, *args))), call, fixed
         self.slopes = jacobian(self.f)
 
-    def next(self, x: Any) -> Any:
+    def next(self, x: np.ndarray) -> np.ndarray:
         """The value behind one step."""
         value = np.asarray(self.f(x))[()]
         if value.shape != x.shape or value.dtype.kind not in "fiub":
@@ -221,7 +223,7 @@ class _Plain:
         value = value.astype(float)
         if self.fixed:
             return value
-        matrix: Any = self.slopes(x)
+        matrix = self.slopes(x)
         if x.ndim:
             return x - np.linalg.solve(matrix, value)
         with np.errstate(divide="ignore", invalid="ignore"):  # no convergence is an error later

@@ -10,11 +10,10 @@ from __future__ import annotations
 import ast
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from itertools import zip_longest
 from types import FrameType
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -34,7 +33,7 @@ _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
 }
-Values = Callable[[ast.AST], Any]  # what names stand for
+Values = Callable[[ast.AST], object]  # what names stand for
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -244,7 +243,7 @@ def _integer(node: ast.AST, values: Values) -> int | None:
 def _length(node: ast.AST, values: Values) -> int | None:
     """The length of a named list, tuple or array, traced ones included."""
     value = values(node)
-    if type(value) in {list, tuple, range, dict, str}:
+    if isinstance(value, Sized) and type(value) in {list, tuple, range, dict, str}:
         return len(value)
     shape = _shape_of(value)
     return shape[0] if shape else None

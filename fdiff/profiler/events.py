@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..named_tuples import NamedTuple
 from ..tracebacks import public_class
@@ -173,7 +173,7 @@ class FunctionEvent(Times):
     scope: int = FUNCTION
     input_shapes: Sequence[Sequence[int]] = ()
     stack: list[str] = field(default_factory=list)
-    args: dict[str, Any] = field(default_factory=dict)
+    args: dict[str, object] = field(default_factory=dict)
     self_cpu_memory_usage: int = 0
     flops: int = 0
     use_device: str | None = None

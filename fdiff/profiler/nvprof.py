@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain, repeat
-from typing import Any
 
 from ..errors import InputError, failure, given_path
 from ..foreign_errors import is_regular_file
@@ -108,7 +107,7 @@ class _UntrustedFile:
             if (table, "CREATE TABLE ") not in tables or not {*columns} <= {*plain}:
                 raise _BrokenFileError(f"it has no table {table} with {' and '.join(columns)}")
 
-    def _every(self, query: str) -> Iterator[tuple[Any, ...]]:
+    def _every(self, query: str) -> Iterator[tuple[object, ...]]:
         """The rows of a query, of which there may not be too many.
 
         Python handles signals between two of them.
@@ -131,7 +130,8 @@ class _UntrustedFile:
 
     def names(self) -> dict[int, str]:
         """The table of strings."""
-        return {key: str(text) for key, text in self._every("SELECT _id_, value FROM StringTable")}
+        rows = self._every("SELECT _id_, value FROM StringTable")
+        return {key: str(text) for key, text in rows if isinstance(key, int)}
 
 
 def _events(file: _UntrustedFile) -> list[FunctionEvent]:

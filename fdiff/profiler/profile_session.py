@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from ..errors import InputError, failure, flag, message, shown, warn
 from ..foreign_errors import whole_exit
@@ -13,7 +13,7 @@ from ..process.forking import no_fork
 from ..tracebacks import public_class
 from .collection import Collector, ProfileOptions, begin_watching, end_watching, events_of
 from .event_list import EventList, Path_
-from .events import FunctionEventAvg
+from .events import FunctionEvent, FunctionEventAvg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,7 +141,7 @@ class profile:  # noqa: N801 - torch's name
         )
         self._collector: Collector | None = None
         self._events: EventList | None = None
-        self._earlier: list[Any] = []
+        self._earlier: list[FunctionEvent] = []
         self._begin = self._end = 0
 
     # ------------------------------------------------------------------------------- recording

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from functools import lru_cache
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from ..foreign_errors import contextmanager, wraps
 from ..named_tuples import NamedTuple
@@ -26,7 +26,7 @@ class Derivation(NamedTuple):
     argument: int | None = None
 
 
-class DerivedLine(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has no slots for attributes
+class DerivedLine(Line):
     """The line of a forward operation, on a node that a derivative rule of it entered.
 
     `derivation` is that rule; `base` the line on the node that was differentiated, which is of a
@@ -65,7 +65,7 @@ def derived_line(
     return derived
 
 
-class TripLine(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has no slots for attributes
+class TripLine(Line):
     """The line of an operation in the body of a loop, and in which trips of the loops around.
 
     The first trip is a trip of the outermost loop. In a batch of all trips none is known.
@@ -81,7 +81,7 @@ class TripLine(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has no slots for att
         return line_of_trip
 
 
-class PlainLoopLine(tuple[Any, ...]):  # noqa: SLOT001 - as above
+class PlainLoopLine(Line):
     """The line of a loop of Python's that is a node, and how many iterations were unrolled before.
 
     None if that is not known.

@@ -128,7 +128,7 @@ def masked_part(trace: Recorder, link: MaskedLink) -> TracedArray:
     return part
 
 
-def unfilled(kind: tuple[Any, bool, bool]) -> TracedArray:
+def unfilled(kind: tuple[ArrayType | MaskedType, bool, bool]) -> TracedArray:
     """A handle of a kind that has no node, and no link."""
     type_, scalar, weak = kind
     handle = object.__new__(MaskedPart if isinstance(type_, MaskedType) else TracedArray)
@@ -151,7 +151,7 @@ def settle(part: Handle) -> None:
     """Let a part be an ordinary traced array, whose entries are picked by a guarded mask."""
     if (link := link_of(part)) is None:
         return
-    trace = cast("Any", part.home)
+    trace = part.home
     if not trace.alive or all(t.builder is not trace.builder for t in stack.traces):
         raise leaked(part)
     with Innermost(trace):

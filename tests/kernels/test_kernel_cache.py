@@ -437,7 +437,9 @@ def imported_of_kernels(path):
 def test_what_makes_machine_code_is_part_of_its_name():
     home = Path(kernels.__file__).parent
     files = [
-        p for name in kernel_names._COMPILER_SOURCES for p in (home / name, *(home / name).rglob("*.py"))
+        p
+        for name in kernel_names._COMPILER_SOURCES
+        for p in (home / name, *(home / name).rglob("*.py"))
     ]
     hashed = {path for path in files if path.is_file()}
     others = {module for path in hashed for module in imported_of_kernels(path)} - hashed

@@ -61,7 +61,7 @@ def _onto(ufunc: np.ufunc) -> Method:
     """A function of one array whose results are stored there."""
     store = lambda x: ufunc(x, out=x)  # noqa: E731 - of this function
 
-    def method(x: Any) -> object:
+    def method(x: RecordedArray) -> object:
         if not np.ndim(x):
             return None
         if type(x) is RecordedArray:
@@ -71,7 +71,7 @@ def _onto(ufunc: np.ufunc) -> Method:
     return method
 
 
-def _filled(x: Any, value: object) -> object:
+def _filled(x: RecordedArray, value: object) -> object:
     if np.ndim(x) or getattr(x, "value", x).__class__ is np.ndarray:
         x[...] = value
         return x

@@ -343,7 +343,7 @@ def _batched(
     *,
     retain: bool,
     create: bool,
-) -> list[Any]:
+) -> list[object]:
     """The gradients for each entry of the leading axis of the cotangents, which they have too."""
     seeded, count = batches_of_roots(outputs, seeds, "grad")
     if not create and not watching() and all(n.hooks is None for n, _ in wanted):
@@ -358,5 +358,5 @@ def _batched(
     return [None if column[0] is None else _first(np.stack(column), count) for column in columns]
 
 
-def _first(array: Any, count: int) -> Any:
+def _first(array: np.ndarray, count: int) -> np.ndarray:
     return array if len(array) == count else array[:count]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ...errors import InputError, failure
 from ...foreign_errors import not_foreign, noting, telling, whole_exit
@@ -24,6 +24,9 @@ from ..argument_checks import require_function, require_recorded
 from ..arrays.array_kinds import ArrayKind
 from ..arrays.versions import Version
 from ..calls.recipes import Recipe
+
+if TYPE_CHECKING:
+    from ..arrays.recorded_array import RecordedArray
 
 Edge = tuple["GraphNode", int]  # a node and which of its outputs
 Hook = Callable[..., object]  # of an array or a node, with any signature of theirs
@@ -184,7 +187,7 @@ class AccumulateGrad(GraphNode):
     __slots__ = ("_leaf", "kind", "post_hooks")
     __call__ = None  # it has no rule
 
-    def __init__(self, leaf: Any) -> None:
+    def __init__(self, leaf: RecordedArray) -> None:
         self._leaf = weakref.ref(leaf)
         self.kind: ArrayKind = leaf.kind
         self.recipe = None  # type: ignore[assignment] - as of every node without one
@@ -203,7 +206,7 @@ class AccumulateGrad(GraphNode):
 
     @property
     @noting
-    def variable(self) -> Any:
+    def variable(self) -> RecordedArray | None:
         """The leaf; None once it has been freed."""
         return self._leaf()
 
@@ -276,7 +279,7 @@ class CustomNode(GraphNode):
 
     @property
     @noting
-    def saved_tensors(self) -> tuple[Any, ...]:
+    def saved_tensors(self) -> tuple[RecordedArray, ...]:
         """The arrays that a `Function` kept by ``ctx.save_for_backward``.
 
         Raises
@@ -286,8 +289,7 @@ class CustomNode(GraphNode):
         """
         if self.context is None:
             raise AttributeError(f"{self.name()} is not the node of a Function.")
-        tensors: tuple[object, ...] = self.context.saved_tensors
-        return tensors
+        return self.context.saved_tensors
 
     @telling
     def __getattr__(self, name: str) -> Any:
@@ -322,7 +324,7 @@ def add_hook(hooks: dict[int, Hook], fn: Hook) -> RemovableHandle:
     return RemovableHandle(hooks, number)
 
 
-def get_gradient_edge(array: Any) -> GradientEdge:
+def get_gradient_edge(array: RecordedArray) -> GradientEdge:
     """The node that made an array, and the number of the output.
 
     Parameters

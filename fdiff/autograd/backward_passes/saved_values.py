@@ -51,7 +51,7 @@ class Packed:
                 f"Output of saved tensor unpack_hook has the type {type_of(value)}, and what was"
                 f" packed had {self.type}."
             )
-        return array
+        return array if type(array) is RecordedArray else value
 
 
 def pack(node: GraphNode) -> None:

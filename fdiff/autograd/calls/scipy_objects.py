@@ -53,7 +53,7 @@ class RecordedObject:
     ) -> None:
         self.what, self.title, self.args, self.kwargs = what, title, args, kwargs
         self.real = real
-        self.taken: list[tuple[Any, np.ndarray]] = []
+        self.taken: list[tuple[RecordedArray | np.ndarray, np.ndarray]] = []
         map_arguments((args, kwargs), self._take)
 
     def _take(self, x: object) -> None:

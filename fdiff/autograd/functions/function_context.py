@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
 from ...errors import InputError, UnsupportedError, failure, warn
 from ...foreign_errors import contextmanager
 from ...functional.rules.ruled_call import UserRule
+
+if TYPE_CHECKING:
+    from ..function import Function
 
 NOT_RETURNED = (
     "Some elements marked as dirty during the forward method were not returned as output. The"
@@ -97,7 +100,7 @@ def unmarked(name: str) -> UnsupportedError:
     return failure(UnsupportedError, f"{name}.apply", fact, "Call ctx.mark_dirty(array).")
 
 
-def rule_of_class(cls: Any, base: Any) -> UserRule:
+def rule_of_class(cls: type[Function], base: type[Function]) -> UserRule:
     """The rule that the static methods of a class derived from `Function`, the `base`, state."""
     backward = None if cls.backward is base.backward else cls.backward
     vjp = None if cls.vjp is base.vjp else cls.vjp

@@ -92,7 +92,7 @@ def _entered(
     name: str,
     ctx: FunctionCtx,
     args: tuple[object, ...],
-    outs: list[Any],
+    outs: list[RecordedArray | np.ndarray],
     values: list[np.ndarray],
 ) -> Sequence[RecordedArray]:
     """The results as outputs of a node, which has the saved arrays."""
@@ -179,7 +179,7 @@ def _zeros(type_: Any) -> np.ndarray:
 def _share_memory(
     name: str,
     results: Sequence[RecordedArray],
-    outs: list[Any],
+    outs: Sequence[object],
     args: tuple[object, ...],
     dirty: tuple[object, ...],
 ) -> None:
@@ -202,7 +202,7 @@ def _share_memory(
         sources.append(m)
 
 
-def _same_memory(array: Any, other: Any) -> bool:
+def _same_memory(array: np.ndarray | np.generic, other: np.ndarray | np.generic) -> bool:
     """Whether two values look at the same memory."""
     return array.__class__ is np.ndarray and (
         array is other
@@ -223,10 +223,10 @@ def _check_places(name: str, gradients: list[object], types: list[ArrayType | No
 
 
 def _keep(
-    ctx: FunctionCtx, node: CustomNode, outs: list[Any], results: Sequence[RecordedArray]
+    ctx: FunctionCtx, node: CustomNode, outs: Sequence[object], results: Sequence[RecordedArray]
 ) -> None:
     """Give the saved arrays to the node, which checks and frees them; plain ones as copies."""
-    saved: list[Any] = []
+    saved: list[RecordedArray | None] = []
     for x in ctx._saved:
         array = plain(np.array(x)) if isinstance(x, np.ndarray | np.generic) else x
         if array is not None and type(array) is not RecordedArray:
@@ -302,7 +302,7 @@ def _check_marks(ctx: FunctionCtx) -> None:
                 raise failure(InputError, f"ctx.{name}", fact, way)
 
 
-def _check_dirty(x: object, outs: list[Any], *, moves: bool) -> None:
+def _check_dirty(x: object, outs: Sequence[object], *, moves: bool) -> None:
     if type(x) is not RecordedArray:
         return
     if not any(x is o for o in outs):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
@@ -21,8 +21,11 @@ from .function_context import (
     unmarked,
 )
 
+if TYPE_CHECKING:
+    from ..function import Function
 
-def apply_traced(cls: object, rule: UserRule, args: tuple[object, ...]) -> object:
+
+def apply_traced(cls: type[Function], rule: UserRule, args: tuple[object, ...]) -> object:
     """Call a function whose rule is made of the static methods of the class `cls`."""
     if not in_a_batch():
         rule = rule._replace(batching=None)
@@ -32,7 +35,7 @@ def apply_traced(cls: object, rule: UserRule, args: tuple[object, ...]) -> objec
     return call.applied(call.function(*args))
 
 
-def _check_vmap(cls: Any, rule: UserRule) -> None:
+def _check_vmap(cls: type[Function], rule: UserRule) -> None:
     """Refuse classes with a `vmap` of their own that torch refuses."""
     if cls.generate_vmap_rule:
         raise RuntimeError(
@@ -55,7 +58,7 @@ class _TracedCall:
     is the same array.
     """
 
-    def __init__(self, cls: Any, rule: UserRule, args: tuple[Any, ...]) -> None:
+    def __init__(self, cls: type[Function], rule: UserRule, args: tuple[Any, ...]) -> None:
         self.name, self.rule, self.args = cls.__name__, rule, args
         self.flat: list[int] = []
         self.dirty: dict[int, int] = {}

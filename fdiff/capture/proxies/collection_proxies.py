@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from ...foreign_errors import hiding
 from ..proxy_context import Pair, ProxyContext, Where, label
@@ -35,8 +35,8 @@ class CounterProxy(DictProxy):
     def _fdiff_count(self, elements: object, named: dict[str, int], sign: int) -> None:
         counted = isinstance(elements, Mapping)
         counts = elements if counted else Counter(cast("Iterable[object]", elements))
-        for key, count in (*cast("Mapping[object, Any]", counts).items(), *named.items()):
-            self[key] = cast("Any", self[key]) + sign * count
+        for key, count in (*cast("Mapping[object, int]", counts).items(), *named.items()):
+            self[key] = cast("int", self[key]) + sign * count
 
     @hiding
     def __getattr__(self, name: str) -> object:

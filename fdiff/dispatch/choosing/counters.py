@@ -11,7 +11,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, cast
+from typing import cast
 
 import fdiff.intact_numpy as np
 
@@ -175,7 +175,7 @@ class CountedSum(Count):
         start, count = [part.entered() for part in self.parts]
         if start is None or count is None:
             return None
-        return cast("TracedArray", cast("Any", start) + count + float(cast("int", parts[-1])))
+        return cast("TracedArray", start) + count + float(cast("int", parts[-1]))
 
     def _compared(self, node: ast.expr) -> None:
         """No such sum is compared on the tape."""
@@ -247,14 +247,14 @@ def counted(trace: Trace, variable: Variable, result: TracedArray, *, new: bool)
         return number
     if not trace.guards.is_known(result.id):
         raise RefusedLoopError(f"{variable.name} counts, and its number is not at hand")
-    value: Any = trace.guards.value(result.id, "counted")
+    value = trace.guards.value(result.id, "counted")
     if variable.type == TRUTH:
         trace.guards.expect(result.id, value=value)
         return bool(value)
-    return _symbolic(trace, result.id, value)
+    return _symbolic(trace, result.id, np.asarray(value))
 
 
-def _symbolic(trace: Trace, node: int, value: Any) -> SymbolicNumber:
+def _symbolic(trace: Trace, node: int, value: np.ndarray) -> SymbolicNumber:
     """A node as a number of Python's, by its value."""
     number = value.item()
     kind = Measure if type(number) is float else Count

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import fdiff.intact_numpy as np
 
@@ -25,13 +25,13 @@ class Surroundings:
         self.containers: list[tuple[list[object] | dict[object, object], Container]] = []
         seen, waiting = set[int](), [*values]
         while waiting:
-            value: Any = waiting.pop()
+            value = waiting.pop()
             if id(value) in seen:
                 continue
             seen.add(id(value))
             if type(value) in CONTAINERS:
                 waiting += elements_of(value)
-            if type(value) in (list, dict):
+            if type(value) is list or type(value) is dict:
                 self.containers.append((value, cast("Container", value).copy()))
             elif type(value) is LocalArray and value.flags.writeable:
                 self.arrays.append((value, np.array(value).view(np.ndarray)))

@@ -9,7 +9,6 @@ for the trip and the line of an error (`functional/call/numpy_error_lines.py`), 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from ...hooks import hooks
 from ...interpret import Interpreter, Step
@@ -79,13 +78,13 @@ class Inspector:
         self.plan = plan or Interpreter(self.tape, keeps=keeps)
         self._bodies: dict[int, Inspector] = {}  # of loops, laid out once for all trips
 
-    def values(self, arrays: Values, watcher: Watcher = NodeRun.value) -> list[Any]:
+    def values(self, arrays: Values, watcher: Watcher = NodeRun.value) -> list[object]:
         """The values of the nodes, each computed by the watcher; NumPy does not warn."""
         at_node = lambda step, *operands: watcher(NodeRun(self, step, operands))  # noqa: E731 - a call of one line
         with noting():
             return self.plan.values(arrays, self.plan.inspected(at_node))
 
-    def outputs(self, arrays: Values, watcher: Watcher = NodeRun.value) -> list[Any]:
+    def outputs(self, arrays: Values, watcher: Watcher = NodeRun.value) -> list[object]:
         """The outputs of the tape."""
         values = self.values(arrays, watcher)
         return [values[o] for o in self.tape.outputs]

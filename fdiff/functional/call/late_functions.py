@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .prepared import Origin
 
 
-def late(module: str, name: str) -> Any:
+def late(module: str, name: str) -> Callable[..., Any]:
     """The function `name` of a module of `fdiff.functional`, imported when it is first called."""
     return forking.late(module, "fdiff.functional", name)
 

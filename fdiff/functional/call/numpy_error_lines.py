@@ -6,7 +6,7 @@ error, the function is traced anew, with the lines of its derivatives, and inspe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...dispatch.inspection.inspector import Inspector, NodeRun, Values
 from ...dispatch.plans import Inspection
@@ -68,7 +68,7 @@ def _has_trips(tape: Tape) -> bool:
     return looped or next(tape.bodies(), None) is not None
 
 
-def _outputs(tape: Tape, arrays: Values) -> list[Any]:
+def _outputs(tape: Tape, arrays: Values) -> list[object]:
     """The outputs of a tape; `_FaultPlace` where it fails."""
     return Inspector(tape).outputs(arrays, _located)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType
-from ...dispatch.arguments import traceable
+from ...dispatch.arguments import Function, traceable
 from ...errors import DtypeError, InputError, ShapeError, called, failure, shown
 from ...ops.control.switch import SWITCH
 from ...ops.control.while_loop import WHILE
@@ -99,12 +99,12 @@ def while_loop(
         own = (cond, body) if not tracing() else (private(cond), private(body))
         return cast("C", plain_while(LoopBody(call, body), *own, init, limit))
     pair = LoopBody(call, cond), LoopBody(call, body)
-    return cast("C", traced_while(*pair, private(cond), private(body), init, limit))
+    return traced_while(*pair, private(cond), private(body), init, limit)
 
 
 def traced_while(
-    test: LoopBody, body: LoopBody, cond: Any, function: Any, init: object, limit: int | None
-) -> Any:
+    test: LoopBody, body: LoopBody, cond: Function, function: Function, init: C, limit: int | None
+) -> C:
     """The loop as a node of the trace under way."""
     leaves, spec = body.leaves(init, "init")
     specs: list[Spec] = []

@@ -149,7 +149,7 @@ def grad(
     has_aux: bool = False,
     complex_inputs: str = "error",
     device: str = "cpu",
-) -> Prepared[P, Any]:
+) -> Prepared[P, object]:
     """Gradient of a scalar function.
 
     Parameters

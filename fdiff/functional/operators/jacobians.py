@@ -290,7 +290,7 @@ def jacrev(
     chunk_size: int | str = "auto",
     complex_inputs: str = "error",
     device: str = "cpu",
-) -> Prepared[P, Any]:
+) -> Prepared[P, object]:
     """Function that computes the Jacobian of `f` row by row, in reverse mode.
 
     Parameters
@@ -349,7 +349,7 @@ def jacfwd(
     chunk_size: int | str = "auto",
     complex_inputs: str = "error",
     device: str = "cpu",
-) -> Prepared[P, Any]:
+) -> Prepared[P, object]:
     """Function that computes the Jacobian of `f` column by column, in forward mode.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import fdiff.intact_numpy as np
 
@@ -16,6 +16,9 @@ from ...trace import TracedArray
 from ...trace.handler_arguments import resolve
 from ...tracebacks import public
 from ...tree import Spec, flatten, paths, register, unflatten
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -129,7 +132,7 @@ class Unravel:
         leaves, begin = [], 0
         for shape, dtype in self._parts:
             end = begin + prod(shape or ())
-            part: Any = array[begin:end]
+            part = array[begin:end]
             begin = end
             leaves.append((part[0] if shape is None else np.reshape(part, shape)).astype(dtype))
         return unflatten(self._spec, leaves)
@@ -142,7 +145,7 @@ _unravel = lru_cache(maxsize=512)(Unravel)
 
 
 @public
-def ravel(params: T) -> tuple[Any, Callable[[Any], T]]:
+def ravel(params: T) -> tuple[np.ndarray, Callable[[ArrayLike], T]]:
     """Turn a tree of parameters into one vector, and return the function that turns it back.
 
     Solvers take vectors: ``minimize(lambda z: loss(unravel(z)), flat, ...)``.

@@ -66,7 +66,7 @@ def vmap(
 @public
 def vmap(
     f: Callable[P, object], in_axes: object = 0, out_axes: object = 0, *, device: str = "cpu"
-) -> Prepared[P, Any]:
+) -> Prepared[P, object]:
     """Map `f` over an axis of its arguments, without a Python loop.
 
     Parameters

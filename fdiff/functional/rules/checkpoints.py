@@ -11,9 +11,8 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any, cast, overload
 
-from ...dispatch.arguments import Function
 from ...errors import FdiffError, flag, name_call
-from ...hooks import hooks
+from ...hooks import Args, Function, Named, hooks
 from ...trace import private, tracing
 from ...trace.trace_stack import stack
 from ...tracebacks import public
@@ -30,12 +29,16 @@ from .ruled_call import RuledCall
 def checkpoint(function: Callable[P, R], /) -> Checkpointed[P, R]: ...
 @overload
 def checkpoint(
-    function: Callable[..., R], /, *args: Any, use_reentrant: bool | None = None, **kwargs: Any
+    function: Callable[..., R],
+    /,
+    *args: object,
+    use_reentrant: bool | None = None,
+    **kwargs: object,
 ) -> R: ...
 @public
 def checkpoint(
     function: Function, /, *args: object, use_reentrant: bool | None = None, **kwargs: object
-) -> Any:
+) -> object:
     """A function, or a call of it, that keeps no intermediate values for the backward pass.
 
     This saves memory and costs time: the backward pass computes the intermediate values again,
@@ -113,7 +116,7 @@ def checkpoint(
     return _call_untraced(function, args, kwargs)
 
 
-def _call_untraced(function: Function, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+def _call_untraced(function: Callable[..., R], args: Args, kwargs: Named) -> R:
     """A call where nothing is traced: recorded arrays may be among what it reads."""
     recorded = hooks.recorded_checkpoint
     if recorded is None:

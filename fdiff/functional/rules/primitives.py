@@ -337,7 +337,7 @@ def _by_slopes(
     function: PrimitiveFunction, partials: Function, primals: Args, dots: tuple[Array, ...]
 ) -> tuple[object, np.ndarray]:
     out = function(*primals)
-    slopes = ask(partials, [*primals, out], function.call, "partials", "partials(*args, out)")
+    slopes: Any = ask(partials, [*primals, out], function.call, "partials", "partials(*args, out)")
     many = len(slopes) if isinstance(slopes, tuple | list) else type(slopes).__name__
     if many != len(dots):
         fact = f"partials must return a tuple of {len(dots)} partial derivatives, not {many}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -26,7 +25,7 @@ class RuleResults:
         self.rule = rule
         self.words = f"the {words} `{name_of(rule)}`"
 
-    def ask(self, args: Sequence[object], form: str) -> Any:
+    def ask(self, args: Sequence[object], form: str) -> object:
         """The result of the rule; `form` shows the call in an error about its signature."""
         return ask(self.rule, args, self.call, self.words, form)
 

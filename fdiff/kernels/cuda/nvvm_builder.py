@@ -48,7 +48,7 @@ class NvvmBuilder(ir.IRBuilder):
         del name, flags
         return self._libdevice("fmod", [lhs, rhs])
 
-    def call(self, fn: Any, args: Sequence[ir.Value], *rest: Any, **options: Any) -> ir.Value:
+    def call(self, fn: ir.Value, args: Sequence[ir.Value], *rest: Any, **options: Any) -> ir.Value:
         """A call, in which functions that NVVM lacks are replaced."""
         name = getattr(fn, "name", "")
         if name.startswith("llvm."):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -134,7 +133,9 @@ class StoredEntries:
             count, base = count + 1, nodes[base].args[0]
         return count
 
-    def misses(self, store: int, sizes: Sequence[int], *, starts: Any, steps: Any) -> bool:
+    def misses(
+        self, store: int, sizes: Sequence[int], *, starts: Sequence[int], steps: Sequence[int]
+    ) -> bool:
         """Whether a store into a slice writes none of these entries."""
         node = self.tape.nodes[store]
         params = dict(node.params)
@@ -156,7 +157,7 @@ class StoredEntries:
             last[place] = k
         return counts, has_places and bool(np.all(last >= 0))
 
-    def _constant_index(self, i: int) -> Any:
+    def _constant_index(self, i: int) -> tuple[np.ndarray | slice | None, ...] | None:
         """The entries of a store as an index of NumPy; None if they are not constant."""
         node = self.tape.nodes[i]
         if node.primitive.kind is Kind.SCATTER_SET:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -20,7 +19,7 @@ Shape = tuple[int, ...]
 Dims = list[tuple[str, ...]]
 
 
-def call(real: Any, function: Callable[..., object], args: Sequence[object], kwargs: dict[str, object]) -> object:
+def call(real: object, function: Callable[..., object], args: Sequence[object], kwargs: dict[str, object]) -> object:
     """``real(*args)``; for traced arguments by `function`, a private copy of its Python source."""
     if not holds_traced([*args, *kwargs.values()]):
         return localised(real(*args, **kwargs))
@@ -43,7 +42,7 @@ def call(real: Any, function: Callable[..., object], args: Sequence[object], kwa
     return stored(outs, result, True, real.__name__) if outs else result
 
 
-def _loop(real: Any, arrays: Sequence[TracedArray]) -> list[np.dtype]:
+def _loop(real: object, arrays: Sequence[TracedArray]) -> list[np.dtype]:
     """The dtypes of the first compiled loop that takes the arguments; none if there are no loops."""
     for types in real.types:
         ins, _, outs = types.partition("->")
@@ -57,7 +56,7 @@ def _loop(real: Any, arrays: Sequence[TracedArray]) -> list[np.dtype]:
     return []
 
 
-def _mapped(function: Callable[..., object], arrays: Sequence[TracedArray], loops: Sequence[Shape]) -> Any:
+def _mapped(function: Callable[..., object], arrays: Sequence[TracedArray], loops: Sequence[Shape]) -> object:
     """`function` for each place of the leading axes, of shapes `loops`, that arrays are broadcast in."""
     shape = broadcast(*loops)
     if not shape:
@@ -74,7 +73,7 @@ def _mapped(function: Callable[..., object], arrays: Sequence[TracedArray], loop
     return outs.reshape((*shape, *outs.shape[1:]))
 
 
-def _generalised(real: Any, function: Callable[..., object], arrays: Sequence[TracedArray], outs: Sequence[np.dtype]) -> object:
+def _generalised(real: object, function: Callable[..., object], arrays: Sequence[TracedArray], outs: Sequence[np.dtype]) -> object:
     """A function of rows and matrices, which writes its results into arrays that it is given."""
     ins, into = (_dims(side) for side in real.signature.split("->"))
     sizes: dict[str, int] = {}

@@ -8,7 +8,7 @@ C. de Boor, A Practical Guide to Splines, revised ed., Springer 2001.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import interpolate as sp
@@ -293,7 +293,7 @@ def splev(x: object, tck: object, der: int = 0, ext: int = 0) -> TracedArray:
     """The values of a curve given by knots and coefficients, as ``splrep`` returns them."""
     if isinstance(tck, (sp.BSpline, TracedBSpline)):
         tck = tck.tck
-    parts: Any = tck
+    parts: Sequence[object] = tck
     t, c, k = parts
     if isinstance(c, (list, tuple)) or ext not in (0, 1):
         raise unsupported("scipy.interpolate.splev of a parametric curve, or with ext=2 or ext=3")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import operator
 from types import FrameType
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -110,7 +109,7 @@ def _number(value: object) -> object:
     return value
 
 
-def _binary(sign: str, a: object, b: object) -> Any:
+def _binary(sign: str, a: object, b: object) -> object:
     traced = isinstance(a, TracedArray) or isinstance(b, TracedArray)
     if sign not in _OPERATORS or (traced and sign not in _TRACED):
         raise _NotConvertible  # it could divide by zero

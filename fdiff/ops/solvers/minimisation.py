@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import optimize as so
@@ -43,7 +42,7 @@ def _minimize(fun: object, x0: np.ndarray, lower: object = None, upper: object =
 def _minimize_scalar(fun: object, lower: object = None, upper: object = None, near: object = None, **options: object) -> dict[str, object]:
     if lower is not None:
         options["bounds"] = (lower, upper)
-    result: Any = so.minimize_scalar(fun, **options)
+    result: so.OptimizeResult = so.minimize_scalar(fun, **options)
     return {"status": 0, **result, "x": float(result.x)}
 
 

@@ -6,7 +6,6 @@ See docs/decisions/solvers.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import integrate as si
@@ -68,7 +67,7 @@ def _problem(functions: Sequence[Callable[..., object]], start: TracedArray, fir
 
 def _solve_ivp(taken: Arguments, plain: Callable[[], object]) -> object:
     options: Arguments = dict(taken.pop("options", {}))
-    span: Any = taken["t_span"]
+    span: Sequence[object] = taken["t_span"]
     t0, tf = span
     start = vector(taken["y0"])
     extra_arguments = taken["args"]

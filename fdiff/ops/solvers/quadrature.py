@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import scipy
 
@@ -244,7 +243,7 @@ def _nested(
 
     def integral(depth: int, outer: tuple[object, ...]) -> tuple[object, object]:
         limits, option = ranges[-1 - depth], options[-1 - depth]
-        ends: Any = limits(*outer) if callable(limits) else limits
+        ends: Sequence[object] = limits(*outer) if callable(limits) else limits
         low, high = ends
         extra: dict[str, object] = dict(option(*outer) if callable(option) else option)
         inner = func if depth + 1 == len(ranges) else lambda *place: integral(depth + 1, place)[0]

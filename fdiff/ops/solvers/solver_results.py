@@ -6,7 +6,6 @@ See docs/decisions/solvers.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from scipy.optimize import OptimizeResult
 
@@ -22,13 +21,14 @@ FLAGS = frozenset("bi")  # kinds of dtypes that carry no derivative
 class TracedResult(OptimizeResult):
     """An `OptimizeResult` with traced fields; texts are computed when they are read."""
 
+    _told: tuple[str, Mapping[str, Callable[[], str]]]
+
     def __init__(self, name: str, fields: Mapping[str, object], texts: Mapping[str, Callable[[], str]]) -> None:
         super().__init__(fields)
         object.__setattr__(self, "_told", (name, texts))
 
     def __missing__(self, key: str) -> object:
-        told: Any = self._told
-        name, texts = told
+        name, texts = self._told
         if key in texts:
             return texts[key]()
         if key.startswith("_"):
@@ -43,8 +43,7 @@ class TracedResult(OptimizeResult):
 
     def __fdiff_fields__(self) -> tuple[type, dict[str, object]]:
         """The class of SciPy's own result, and all fields and texts."""
-        told: Any = self._told
-        return OptimizeResult, {**self, **{k: text() for k, text in told[1].items()}}
+        return OptimizeResult, {**self, **{k: text() for k, text in self._told[1].items()}}
 
     def __repr__(self) -> str:
         return "\n".join(f"{k}: {v}" for k, v in self.items())

@@ -80,12 +80,12 @@ def _arm_in_bytecode(code: CodeType, at: int) -> Arm | None:
     return None
 
 
-def _jump_target(every: Sequence[Any], offset: int) -> int:
+def _jump_target(every: Sequence[dis.Instruction], offset: int) -> int:
     """The position among the instructions that a jump to an offset goes to."""
     return next((k for k, i in enumerate(every) if i.offset >= offset), len(every) - 1)
 
 
-def _end_of_jumps(every: Sequence[Any], k: int) -> object:
+def _end_of_jumps(every: Sequence[dis.Instruction], k: int) -> object:
     """Where unconditional jumps from an instruction end.
 
     The position of an instruction, or, if that returns a constant, which constant: there may be
@@ -104,7 +104,7 @@ def _end_of_jumps(every: Sequence[Any], k: int) -> object:
     return k
 
 
-def _steps(every: Sequence[Any], k: int, end: object) -> tuple[Step, ...] | None:
+def _steps(every: Sequence[dis.Instruction], k: int, end: object) -> tuple[Step, ...] | None:
     """The steps from an instruction to `end`, if they store exactly one entry and do no more."""
     steps: list[Step] = []
     depth = stores = 0
@@ -144,7 +144,7 @@ def _effect(name: str, n: Any) -> tuple[int, int]:
     return n, 1 - n if name == "tuple" else int(name == "copy")
 
 
-def _step(i: Any) -> list[Step] | None:
+def _step(i: dis.Instruction) -> list[Step] | None:
     """An instruction as steps; None if it is not among those that an arm may have."""
     name = i.opname
     if name in _LOADS:
@@ -154,7 +154,7 @@ def _step(i: Any) -> list[Step] | None:
     if name in _CONSTANTS:
         return [("constant", i.argval)]
     if name == "LOAD_GLOBAL":
-        return None if i.arg & 1 else [("global", i.argval)]
+        return None if i.arg is None or i.arg & 1 else [("global", i.argval)]
     if name == "BINARY_SUBSCR" or (name == "BINARY_OP" and i.argrepr == "[]"):
         return [("entry", None)]
     if name == "BINARY_OP":

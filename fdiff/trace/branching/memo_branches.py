@@ -9,7 +9,6 @@ differentiated one is compared with. Our own method.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -47,7 +46,7 @@ def is_denied_number(trace: Recorder, node_id: int, value: float) -> bool:
     return session is not None and session.only_here(strong=False)
 
 
-def other_text(value: object) -> Any:
+def other_text(value: object) -> object:
     """The number from which text is made in place of a differentiated one, as for a key."""
     session = stack.traces[0].session if stack.traces else None
     if session is None or not session.only_here(strong=False):
@@ -158,7 +157,7 @@ def _value(trace: Recorder, node_id: int) -> np.ndarray:
     return np.asarray(_value_at_point(trace, node_id))
 
 
-def _evaluate(trace: Recorder, node_id: int, args: list[Any]) -> object:
+def _evaluate(trace: Recorder, node_id: int, args: list[object]) -> object:
     if trace.eager:
         return trace.builder.ops[node_id].call(*args)  # type: ignore[attr-defined] - likewise
     node = trace.builder.nodes[node_id]

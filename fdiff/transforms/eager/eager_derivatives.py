@@ -162,7 +162,7 @@ class PullSweep(Cotangents):
             )
 
     def _apply(
-        self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], flags: Seeds, needed: Any
+        self, i: int, op: Op, args: tuple[int, ...], seeds: list[object], flags: Seeds, needed: Any
     ) -> tuple[Sequence[object], Any]:
         """The results of the rule of a node, and which operand each of them is a cotangent of."""
         rule = op.rules.get((flags, needed, self.size))

@@ -25,7 +25,7 @@ from .frozen_values import FrozenValues, Known
 from .gathered_rows import columns_of_gathered_rows
 from .slot_stores import stored_pieces
 from .sparse_slots import filled, places_of
-from .sparse_tapes import REFUSALS, BlockDerivation, finished, lower_entries
+from .sparse_tapes import REFUSALS, BlockDerivation, BlockValues, finished, lower_entries
 from .structures import Asked, SparseBlock, SparseTape
 from .term_merging import Merging
 from .term_sweep import LinearSweep, OpaqueError, TooManyError
@@ -114,7 +114,9 @@ class DenseDerivation(BlockDerivation):
         sweep.judge(linear.outputs)
         return sweep
 
-    def block(self, sweep: LinearSweep, node: int, o: int, i: int) -> tuple[object, object]:
+    def block(
+        self, sweep: LinearSweep, node: int, o: int, i: int
+    ) -> tuple[BlockValues, BlockValues]:
         width = len(self.asked.wrt)
         type_ = self.asked.types[o * width + i]
         shape = (self.tape.output_types[o].size, self.tape.input_types[self.asked.wrt[i]].size)

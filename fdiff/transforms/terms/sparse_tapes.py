@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -45,6 +44,8 @@ WAY = (
     "Use products with vectors: fdiff.hvp, fdiff.jvp, or a LinearOperator of SciPy that calls"
     " them; or differentiate a smaller part."
 )
+
+BlockValues = tuple[SparseBlock | None, object]  # a block, if there is one, and its values
 
 
 class _Part(NamedTuple):
@@ -115,7 +116,9 @@ class BlockDerivation:
         self.facts.add(facts)
         self.parts.append(_Part(tape, places, blocks))
 
-    def block(self, sweep: LinearSweep, node: int, o: int, i: int) -> tuple[Any, Any]:
+    def block(
+        self, sweep: LinearSweep, node: int, o: int, i: int
+    ) -> tuple[BlockValues, BlockValues]:
         """A block, with its values, and of a Hessian the one across the diagonal."""
         shape = (self.tape.output_types[o].size, self.tape.input_types[self.asked.wrt[i]].size)
         entries, dtype = (

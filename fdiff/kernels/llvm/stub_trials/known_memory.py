@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_right, insort
-from collections.abc import Callable
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -62,7 +61,7 @@ class KnownMemory:
         self._buffers: list[object] = []
         self._checks = 0
         self.objects: dict[int, Any] = {}
-        self.kinds: dict[int, Callable[[Any], object]] = {}
+        self.kinds: dict[int, type] = {}
 
     def add(self, begin: int, size: int, *, own: bool = False) -> None:
         """Memory that may be read; and written, if it is the stub's `own`."""

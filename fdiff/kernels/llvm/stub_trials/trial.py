@@ -177,22 +177,22 @@ class TrialKernel:
         return ""
 
 
-def alike(result: Any, wanted: Any, pairs: dict[int, object]) -> bool:
+def alike(result: object, wanted: object, pairs: dict[int, object]) -> bool:
     """Whether a result is as it was wanted; arrays that are one object, or two, in both."""
     if result is wanted:
         return True
     if type(result) is not type(wanted):
         return False
-    if isinstance(wanted, np.ndarray):
+    if isinstance(wanted, np.ndarray) and isinstance(result, np.ndarray):
         other = pairs.setdefault(id(wanted), result)
         same = result.dtype is wanted.dtype and result.flags.owndata and result.flags.c_contiguous
         return (
             other is result and same and result.shape == wanted.shape and (result == wanted).all()
         )
-    if isinstance(wanted, (tuple, list)):
+    if isinstance(wanted, (tuple, list)) and isinstance(result, (tuple, list)):
         parts = zip(result, wanted, strict=False)
         return len(result) == len(wanted) and all(alike(*pair, pairs) for pair in parts)
-    if isinstance(wanted, dict):
+    if isinstance(wanted, dict) and isinstance(result, dict):
         parts = ((result[key], value) for key, value in wanted.items())
         return list(result) == list(wanted) and all(alike(*pair, pairs) for pair in parts)
     return isinstance(wanted, (int, np.generic)) and bool(result == wanted)

@@ -7,7 +7,7 @@ structure whose entries are 1, 2, 3, ... (`sparse_structures.py`), and the trace
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, Self, cast
+from typing import NoReturn, Self, cast
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
@@ -161,7 +161,7 @@ class SparseEntries:
 
     def reshape(self, *shape: object, **options: object) -> Self:
         matrix = self.distinct()
-        return matrix._moved(matrix.stored.reshape(*cast("Any", settled(shape)), **options))
+        return matrix._moved(matrix.stored.reshape(*cast("tuple[object, ...]", settled(shape)), **options))
 
     def __getitem__(self, key: object) -> object:
         matrix = self.distinct()

@@ -59,7 +59,7 @@ def _integers(value: object) -> np.ndarray:
     return np.asarray(settled(value)).astype(np.int64)
 
 
-def _of_entries(parts: Sequence[Any], shape: object, name: str, *, matrix: bool) -> TracedSparse:
+def _of_entries(parts: Sequence[Sequence[object]], shape: object, name: str, *, matrix: bool) -> TracedSparse:
     """The matrix of ``(data, (rows, cols))`` or ``(data, indices, indptr)``, checked by SciPy's own class."""
     entries = traced(parts[0])
     entries = entries if entries.type.floating else entries.astype(np.float64)
