@@ -10,7 +10,7 @@ import sys
 from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
 from types import FunctionType
-from typing import Any, cast
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -105,8 +105,7 @@ def _array_key(value: np.ndarray) -> Hashable | None:
         return None
     key: tuple[Hashable, ...] = type(value), value.dtype, value.shape, np.asarray(value).tobytes()
     if isinstance(value, np.ma.MaskedArray):
-        masked = cast("np.ma.MaskedArray[Any, Any]", value)
-        key = *key, np.ma.getmaskarray(masked).tobytes(), repr(vars(masked).get("_fill_value"))
+        key = *key, np.ma.getmaskarray(value).tobytes(), repr(vars(value).get("_fill_value"))
     return key
 
 

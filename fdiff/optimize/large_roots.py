@@ -111,7 +111,7 @@ def _compiled(
     compile_or_call(slopes, x, *args)
 
     def step(x: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        matrix: Any = slopes(x, *args)
+        matrix = slopes(x, *args)
         if sparse is None:
             return np.linalg.solve(matrix, rest)
         try:

@@ -96,7 +96,7 @@ class ProblemFunctions:
         self.bounds = bounds_of(self._bounds, x.size, self.name)
         value = value_and_grad(self.objective)
         compile_or_call(value, x)
-        evaluations: dict[str, Any] = {"value_and_grad": Evaluation(value)}
+        evaluations: dict[str, Evaluation] = {"value_and_grad": Evaluation(value)}
         rows = 0
         if self.limited is not None:
             rows, evaluations["constraints"] = self._constraints(self.limited, x)

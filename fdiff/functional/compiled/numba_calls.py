@@ -21,6 +21,7 @@ from ...dispatch.variant import Variant
 from ...errors import InputError, UnsupportedError, failure
 from ...process import anomaly_watch
 from ...tracebacks import trim
+from ..annotations import T
 from ..call.operator_call import OperatorCall
 from ..call.prepared import AnyPrepared
 from ..call.stages import answer
@@ -258,14 +259,14 @@ class NumbaCallee:
         caller = kernels.record_caller(records.table)
         return kernels.Calls(records.layout, caller, asked, failed)
 
-    def _with_notes(self, function: Callable[[Any], int]) -> Callable[[Any], int]:
+    def _with_notes(self, function: Callable[[T], int]) -> Callable[[T], int]:
         """The function, whose errors get a note with the public call and the user's line.
 
         The traceback does not tell these: it is lost on the way through compiled code.
         """
         operator, f = self._target.operator, self._target.f
 
-        def call(value: object) -> int:
+        def call(value: T) -> int:
             try:
                 return function(value)
             except BaseException as error:

@@ -9,6 +9,7 @@ differentiated one is compared with. Our own method.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -46,7 +47,7 @@ def is_denied_number(trace: Recorder, node_id: int, value: float) -> bool:
     return session is not None and session.only_here(strong=False)
 
 
-def other_text(value: object) -> object:
+def other_text(value: object) -> Any:
     """The number from which text is made in place of a differentiated one, as for a key."""
     session = stack.traces[0].session if stack.traces else None
     if session is None or not session.only_here(strong=False):

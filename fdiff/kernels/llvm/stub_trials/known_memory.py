@@ -25,14 +25,16 @@ class Words:
 
     __slots__ = ("address", "kind", "memory", "size")
 
-    def __init__(self, memory: KnownMemory, address: int, kind: type[Any]) -> None:
+    def __init__(
+        self, memory: KnownMemory, address: int, kind: type[ctypes.c_int64 | ctypes.c_int32]
+    ) -> None:
         self.memory, self.address, self.kind = memory, int(address), kind
         self.size = ctypes.sizeof(kind)
 
     def __int__(self) -> int:
         return self.address
 
-    def _at(self, index: int, *, own: bool = False) -> Any:
+    def _at(self, index: int, *, own: bool = False) -> ctypes.c_int64 | ctypes.c_int32:
         place = self.address + self.size * index
         self.memory.check(place, self.size, own=own)
         return self.kind.from_address(place)
