@@ -43,7 +43,7 @@ class LoopNames(NamedTuple):
     The lists in `grown` are appended to, and so many of their last elements are read; all that the
     `displayed` ones get is made where they are appended to.
     Code uses attributes of `objects`.
-    Arrays in the `unshared` have no other name.
+    Arrays in the `unshared` have no other name. Nothing behind the loop reads the `dead`.
     The variable `counter` holds the number of the last trip; it is empty where none is carried.
     A loop that `waits` is a ``while``; `once` stands for a statement outside of loops that is run
     once, and `tail` for all statements of a function behind one; one that is `joint` stands in a
@@ -65,6 +65,7 @@ class LoopNames(NamedTuple):
     branches: bool = True
     unshared: frozenset[str] = frozenset()
     replaced: frozenset[str] = frozenset()
+    dead: frozenset[str] = frozenset()
 
     @property
     def raises(self) -> bool:

@@ -197,7 +197,7 @@ class _Rewriting:
         for statement in statements:
             if isinstance(statement, (ast.For, ast.While)):
                 try:
-                    new += self._loop(statement, inner=inner)
+                    new += self._loop(statement, inner=inner, once=outermost and not inner)
                 except EffectError as refusal:
                     if inner and outermost:
                         raise
@@ -270,7 +270,8 @@ class _Rewriting:
         new = frame(plain, None, [own], names, number, self.result, inner=inner)
         return share(new, number, shared_names(self.tree, statement) & {*carried})
 
-    def _loop(self, loop: ast.For | ast.While, *, inner: bool) -> list[ast.stmt]:
+    def _loop(self, loop: ast.For | ast.While, *, inner: bool, once: bool) -> list[ast.stmt]:
+        """The statements in place of a loop, which is entered `once` if it stands in no other."""
         branches, plain = may_branch(loop), copied(loop)
         if not (branches or inner):
             raise EffectError("no such loop")
@@ -279,17 +280,20 @@ class _Rewriting:
             if not inner:
                 moving = {*assigned([loop])}
                 loop.body = with_waiting_loops(loop.body, moving, self.scope.value)
-            return self._as_node(loop, plain, objects, inner=inner, branches=branches)
+            return self._as_node(loop, plain, objects, inner=inner, branches=branches, once=once)
         except EffectError:
             loop.body = copied(plain).body
             raise
 
     def _as_node(
         self, loop: ast.For | ast.While, plain: ast.For | ast.While, objects: ObjectAttributes, *,
-        inner: bool, branches: bool,
+        inner: bool, branches: bool, once: bool,
     ) -> list[ast.stmt]:  # fmt: skip
         number = len(self.loops)
         names = self._names(loop, number, objects, inner=inner)._replace(branches=branches)
+        if once:
+            dead = {n for n in names.carried if not is_read(self.tree, loop, n)}
+            names = names._replace(dead=frozenset(self.own & dead))
         self.loops[f"{OWN}{number}"] = names
         over = None
         if isinstance(loop, ast.For):

@@ -15,9 +15,15 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 def is_read(tree: ast.AST, loop: ast.stmt, name: str) -> bool:
     """Whether a name is read outside of a loop, and of other loops whose variable it is."""
     for child in children(tree):
-        inner = isinstance(child, ast.For) and name in assigned([child.target])
-        read = isinstance(child, ast.Name) and child.id == name and isinstance(child.ctx, ast.Load)
-        if read or (child is not loop and not inner and is_read(child, loop, name)):
+        if child is loop:
+            continue
+        own = isinstance(child, (ast.For, ast.AugAssign)) and name in assigned([child.target])
+        if own and isinstance(child, ast.For):
+            read = name in loaded(child.iter)
+        else:
+            read = own or (isinstance(child, ast.Name) and name in loaded(child))
+            read = read or is_read(child, loop, name)
+        if read:
             return True
     return False
 

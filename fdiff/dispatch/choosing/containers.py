@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from types import CellType
+from types import CellType, NoneType
 from typing import cast
 
 from ...capture.sources.loop_frames import LoopNames
@@ -46,7 +46,7 @@ class Form(NamedTuple):
     parts: tuple[Form, ...] = ()
 
 
-_LEAF = Form(None)
+_LEAF, _OPTION = Form(None), Form(NoneType)
 
 
 class Renewal(Variable):
@@ -79,6 +79,7 @@ class TakenApart:
         self.lags, self._displayed = dict(names.grown), names.displayed
         self.own: list[Variable] = []
         self.leaves: list[tuple[str, object]] = []
+        self.options = list[int]()  # leaves of variables that are None at first
         self.owns: list[Container] = []
         self.places: list[str] = []
         self.grown = {name: self._list(name, starts[name]) for name in self.lags}
@@ -107,6 +108,8 @@ class TakenApart:
         """The variables of all elements, and of whether lists and dicts are new."""
         news = [Renewal(f"whether {place} is new", start=False) for place in self.places]
         self.own = [*[start(name, value) for name, value in self.leaves], *news]
+        for k in self.options:
+            self.own[k].option = self.own[k].result = True
         return self.own
 
     def _list(self, name: str, value: object) -> list[object]:
@@ -116,6 +119,10 @@ class TakenApart:
 
     def _form(self, name: str, value: object, around: tuple[int, ...]) -> Form:
         kind = type(value)
+        if value is None:
+            self.leaves += [(name, True), (name, UNBOUND)]
+            self.options.append(len(self.leaves) - 1)
+            return _OPTION
         if kind not in CONTAINERS:
             self.leaves.append((name, value))
             return _LEAF
@@ -203,10 +210,12 @@ class TakenApart:
     ) -> None:
         """Take apart what a variable holds behind a run; it has the form that it had."""
         name, form, value = variable
-        if form.kind is None:
+        if form.kind is None or form is _OPTION:
             if type(value) in CONTAINERS:
                 raise RefusedLoopError(f"{name} becomes a container")
-            into[0].append(value)
+            none = value is None and form is _OPTION
+            into[0].extend([none] * (form is _OPTION))
+            into[0].append(UNBOUND if none else value)
             return
         whole = cast("Container", value)
         if type(value) is not form.kind or _keys(whole) != form.keys:
@@ -285,10 +294,17 @@ def _of(kind: type, keys: Sequence[object], parts: Sequence[object]) -> object:
     return dict(zip(keys, parts, strict=True)) if kind is dict else kind(parts)
 
 
+def _of_leaves(form: Form, leaves: Iterator[object]) -> object:
+    """A value that is no container: None where its first leaf, if there are two, says so."""
+    none = form is _OPTION and next(leaves)
+    value = next(leaves)
+    return None if none else value
+
+
 def _packed(form: Form, leaves: Iterator[object], own: list[tuple[Container, Container]]) -> object:
     """A value of a form for a run; its lists and dicts go into `own`, with copies."""
-    if form.kind is None:
-        return next(leaves)
+    if form.kind is None or form is _OPTION:
+        return _of_leaves(form, leaves)
     place, whole = len(own), cast("Container", ())
     if form.kind is not tuple:
         own.append((whole, whole))
@@ -304,8 +320,8 @@ def _rebuilt(
     form: Form, leaves: Iterator[object], owns: Iterator[tuple[Container, object]]
 ) -> object:
     """The value of a variable behind a loop."""
-    if form.kind is None:
-        return next(leaves)
+    if form.kind is None or form is _OPTION:
+        return _of_leaves(form, leaves)
     own, new = (cast("Container", ()), True) if form.kind is tuple else next(owns)
     parts = [_rebuilt(part, leaves, owns) for part in form.parts]
     if new:

@@ -122,7 +122,7 @@ class Driver:
         splits = Splits.NOTHING
         for within in WITHIN:
             outer = trace.calls if isinstance(trace.calls, Answers) else None
-            rows.unshared = names.unshared
+            rows.unshared, rows.dead = names.unshared, names.dead
             rows.inside = within if outer is None else outer.within
             long = outer is None and rows.inside is not None and rows.inside > LONGEST
             rows.within = None if long else rows.inside

@@ -8,15 +8,17 @@ Our own method: docs/decisions/loops-that-choose-branches.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import fdiff.intact_numpy as np
 
+from ...capture.sources.loop_functions import UNBOUND
 from ...node import Node
 from ...primitive import PRIMITIVES
 from ...trace import Trace, TracedArray
+from ...trace.looping.logged_calls import same
 from .trip_numbers import DIVIDING, OF_PYTHON
-from .variables import TRUTH, RefusedLoopError, Variable
+from .variables import TRUTH, RefusedLoopError, Variable, WayRun
 
 _OR, _POWER = PRIMITIVES["logical_or"], PRIMITIVES["power"]
 _NONE = frozenset[int]()
@@ -119,8 +121,29 @@ def note_inputs(
             own.append(h.node)
         elif k in flags:
             mixed.add(h.node, flags[k])
-            mixed.unsure |= {h.node} if v.numbers else set()
+            mixed.unsure |= {h.node} if v.unsure else set()
     mixed.add_own(own)
+
+
+def note_unsure(
+    variables: Sequence[Variable],
+    loose: Iterable[int],
+    runs: Sequence[WayRun],
+    is_new: Callable[[object], bool],
+) -> bool:
+    """Note the `loose` variables that may hold numbers of Python's that they did not hold at first.
+
+    Whether all these were noted before.
+    """
+    noted = True
+    for k in loose:
+        v = variables[k]
+        pairs = [(run.values[k], run.inputs[k]) for run in runs]
+        others = [value for value, own in pairs if value is not own and value is not UNBOUND]
+        others = [x for x in others if not (is_new(x) or (type(x) is float and same(x, v.start)))]
+        if v.scalar and others and not v.unsure:
+            v.unsure, noted = True, False
+    return noted
 
 
 def _is_harmless(divisor: object, *, whole: bool) -> bool:

@@ -83,6 +83,7 @@ class TripRows:
         self.within: int | None = None
         self.inside: int | None = None
         self.unshared = frozenset[str]()  # variables whose arrays have no other name
+        self.dead = frozenset[str]()  # variables that nothing behind the loop reads
         self.owned = frozenset[str]()  # variables whose arrays nothing else held before the loop
         self.numbers_arrays = False  # whether the body has numbers of arrays
         self.lengths = False  # whether the trace relies on how much few trips append

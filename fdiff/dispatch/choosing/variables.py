@@ -94,8 +94,8 @@ class Growth(NamedTuple):
 class Variable:
     """A variable of a loop: its first value, and the type of its carry, if it is carried.
 
-    A `loose` variable holds a number of Python's at first, or is as weak as such. `numbers` are
-    others that the variable holds behind some of the ways. A variable that `stays` holds behind
+    A `loose` variable holds a number of Python's at first, or is as weak as such; an `unsure` one
+    may hold others behind some of the ways. A variable that `stays` holds behind
     each way what it held before; an array in it may be `changed` by stores. Nothing else holds what
     an `owned` one held before the loop. A variable that
     `counts` holds ints or truth values of Python's, which ways change, and which `python` tells; a
@@ -103,8 +103,9 @@ class Variable:
     numbers of single precision (`narrow_variables.py`). A `flagged` one has a carry that tells
     whether it is new, a `tagged` one another that is the number of its array. The `limit` is the
     largest size of an int that changes otherwise than by adding a constant. The `result` of the
-    function is read where it has a value alone; a `local` one is the user's. What is counted from
-    zero is added to the int `offset`, if there is one.
+    function is read where it has a value alone, and so is an `option`, which is None at first; a
+    `local` one is the user's. What is counted from zero is added to the int `offset`, if there is
+    one.
     """
 
     def __init__(self, name: str, start: object, python: type | None = None) -> None:
@@ -130,8 +131,8 @@ class Variable:
         self.result = name.startswith(RESULT)
         self.local = name.isidentifier() and not name.startswith(OWN)
         self.changed = self.stays = self.counts = self.flagged = self.ended = self.narrow = False
-        self.tagged = self.owned = False
-        self.numbers: set[str] | None = None
+        self.tagged = self.owned = self.option = False
+        self.unsure = False
         self.growth: Growth | None = None
         self.limit: int | None = None
         self.offset: SymbolicNumber | None = None
@@ -151,7 +152,8 @@ class Variable:
     def settle(self, runs: Sequence[WayRun], k: int) -> bool:
         """Look at what all ways give; whether the variable is carried as it was."""
         values = [run.values[k] for run in runs]
-        if self.ended and self.start is UNBOUND:
+        nothing = self.option and all(value is UNBOUND for value in values)
+        if nothing or (self.ended and self.start is UNBOUND):
             return True
         if self.result and self.start is UNBOUND and self.python is None:
             self.python = _kind_of_results(runs, k)
@@ -168,13 +170,14 @@ class Variable:
         if self.narrow:  # what is left alone is of no type
             values = [run.values[k] for run in runs if run.values[k] is not run.inputs[k]]
         kinds = {kind for v in values if (kind := kind_of(v)) is not None}
-        if not kinds and self.type is None:
+        numbers = [v for v in values if kind_of(v) is None and v is not UNBOUND]
+        several = self.option and any(not same(n, numbers[0]) for n in numbers)
+        if not (kinds or several) and self.type is None:
             self._settle_constant(values)
             return True
-        numbers = [v for v in values if kind_of(v) is None and v is not UNBOUND]
         kind = kinds.pop() if kinds else (FLOAT, True)
         before = (self.type, self.scalar)
-        if kinds or (self.type is not None and kind != before):
+        if kinds or (self.type is not None and kind != before) or (self.option and not kind[1]):
             raise RefusedLoopError(f"{self.name} is of several types")
         if numbers or (self.type is None and self.start is not UNBOUND):
             self._settle_numbers(numbers, kind)
@@ -204,21 +207,12 @@ class Variable:
     def _settle_numbers(
         self, numbers: Sequence[object], kind: tuple[ArrayType | None, bool]
     ) -> None:
-        """Refuse numbers of Python's that are no floats, or that each trip would compute anew."""
-        new: set[str] = set()
-        for number in numbers:
-            if type(number) is not float:
-                raise RefusedLoopError(f"{self.name} is of several types")
-            if type(self.start) is not float or not same(number, self.start):
-                new.add(number.hex())
-        self.narrow = kind == (SINGLE, True) and type(self.start) is float and not new
-        if self.narrow:
-            return
-        if kind != (FLOAT, True) or not (numbers or self.loose):
+        """Refuse numbers of Python's that are no floats, or beside other types than floats."""
+        own = type(self.start) is float and all(same(n, self.start) for n in numbers)
+        self.narrow = kind == (SINGLE, True) and own
+        several = kind != (FLOAT, True) or not (numbers or self.loose)
+        if any(type(n) is not float for n in numbers) or (several and not self.narrow):
             raise RefusedLoopError(f"{self.name} is of several types")
-        if (new and type(self.start) is float) or self.numbers not in (None, new):
-            raise ManyWaysError(f"{self.name} is a number of Python's that changes")
-        self.numbers = new
 
     def end(self, runs: Sequence[WayRun], k: int) -> None:
         """Hold what it held before: nothing behind the ways reads it, unless they store into it."""

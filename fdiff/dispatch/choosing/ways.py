@@ -32,7 +32,7 @@ from .array_identities import (
 from .count_sizes import CountSizes
 from .counters import check_offsets, counted, total
 from .int_limits import IntLimits, demand_limits
-from .mixed_numbers import note_inputs
+from .mixed_numbers import note_inputs, note_unsure
 from .narrow_variables import check_views, views_of
 from .outer_numbers import outer_size
 from .trip_numbers import check_condition, check_numbers, check_precision
@@ -89,6 +89,7 @@ class Ways:
         lists = in_places(self.runs, len(variables))
         check_views(self.inner, variables, views, self.runs)
         asks = log.branches or any(run.asked for run in self.runs)
+        asks |= any(v.option for v in variables)  # whether it is None, from the next pass on
         if not (asks or inner or rows.waits):
             raise RefusedLoopError(UNBRANCHED)
         for k, v in enumerate(variables):
@@ -102,8 +103,9 @@ class Ways:
         demand_limits(variables, self.runs)
         self.demanding = any(run.demands for run in self.runs)
         self.settled &= {*self.flags} == {*self.loose} and self._settle_numbers()
+        self.settled &= note_unsure(variables, self.loose, self.runs, self._is_new)
         for k, v in enumerate(variables):
-            v.flagged |= k in self.loose
+            v.flagged = k in self.loose
         self.tape: Tape | None = None
 
     def _settle_numbers(self) -> bool:
@@ -122,11 +124,10 @@ class Ways:
 
     def _start(self, v: Variable) -> object:
         """What a variable holds before a trip."""
-        rows = self.rows
-        untold = rows.once or (rows.waits and not rows.within)
-        untold = untold and v.name.startswith(LEFT)
-        if v.type is None or v.start is UNBOUND or untold:
-            return v.start
+        endless = self.rows.once or (self.rows.waits and not self.rows.within)
+        untold = endless and v.name.startswith(LEFT)
+        if v.type is None or (v.start is UNBOUND and not v.option) or untold:
+            return v.constant if v.option else v.start
         return self._input(v.type, scalar=v.scalar, weak=v.of_python)
 
     def _input(self, type_: ArrayType, *, scalar: bool, weak: bool = False) -> TracedArray:
@@ -260,8 +261,7 @@ class Ways:
 
     def _is_kept(self, variable: Variable, value: object) -> bool:
         """Whether a variable may hold behind a way what Python held before it."""
-        unread = variable.result and value is UNBOUND
-        return not (unread or self._is_new(value))
+        return not ((variable.result and value is UNBOUND) or self._is_new(value))
 
     def _is_new(self, value: object) -> bool:
         """Whether a value that the body gives is new on all ways."""
@@ -279,20 +279,20 @@ class Ways:
         around = trace.calls if isinstance(trace.calls, Answers) else None
         state = self._state(trace, around)
         results = self._results(trace, state)
-        first = len(state)
         numbers = results[len(self.carried) + len(self.loose) :]
         tags = dict(zip(self.tags, numbers, strict=False))
         same = [] if around is not None else equal_pairs(trace, tags)
         flags = dict(zip(self.loose, results[len(self.carried) :], strict=False))
         demands = self._demands(results)
+        dead = {k for k, v, _ in self.carried if v.scalar and v.name in self.rows.dead}
         if around is not None:
             around.demands += [h.id for h in demands]
         else:
             for flag in demands:
                 self._rely_on(trace, flag, TooFewTripsError("it makes more trips"))
-            for flag in flags.values():
+            for flag in [flag for k, flag in flags.items() if k not in dead]:
                 self._rely_on(trace, flag, RefusedLoopError("a variable holds what it held before"))
-        self.appended.enter(trace, results[first:], self.rows, tags)
+        self.appended.enter(trace, results[len(state) :], self.rows, tags)
         if trace.calls is not None and not self.rows.once and (line := user_line()) is not None:
             own = f"each on one of {len(self.runs)} paths, which it chooses"
             ways = "whose statements choose their paths" if self.log.splits else own
@@ -302,13 +302,14 @@ class Ways:
         stores_last = sorted(pairs, key=lambda pair: pair[0][1].changed)  # others may refuse
         for (k, v, _), result in stores_last:
             kept = v.offset is not None and all(r.values[k] is r.inputs[k] for r in self.runs)
-            own = v.own if kept else self._behind(trace, v, result, new=result.id >= old)
-            values[k] = own
+            values[k] = v.own
+            if not (kept or k in dead):
+                values[k] = self._behind(trace, v, result, new=result.id >= old)
             if k in flags and around is not None:
                 around.flags.append((values[k], flags[k]))
                 if not (v.scalar or v.name in self.rows.unshared):
                     around.shared = max(around.shared, result.id)
-                if v.scalar and not v.result:
+                if v.scalar and (v.option or not v.result):
                     around.mixed.add(result.id, flags[k])
                     around.mixed.unsure.add(result.id)
         unify(self.variables, values, same)
