@@ -10,8 +10,9 @@ Propagation of index domains through programs: A. Griewank and A. Walther, Evalu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import fdiff.intact_numpy as np
 from fdiff import intact_scipy
@@ -36,12 +37,15 @@ EntriesOf = Callable[[Tape, int], "Sequence[tuple[np.ndarray, np.ndarray] | None
 
 
 class _BodyPatterns(NamedTuple):
-    """The patterns of the body of a loop: of each output by each input."""
+    """The pattern of the body of a loop: entries of all outputs one below the other, by input."""
 
     body: Tape
     carries: int
     first: int  # of the inputs that are rows
-    blocks: Sequence[Patterns]
+    columns: Sequence[csr_array]
+    carried: csr_array  # the columns of the carries
+    starts: np.ndarray  # where the entries of each output begin, and where the last ones end
+    blocks: int  # that have entries
 
 
 def loop_patterns(tape: Tape, node: Node, places: EntriesOf) -> Sequence[Patterns] | None:
@@ -68,10 +72,9 @@ def _patterns(
     types = (*body.input_types, *body.output_types)
     if any(t.dtype.kind == "c" for t in types):
         return None
-    blocks = _blocks(body, places)
-    if blocks is None:
+    loop = _of_body(body, carries, len(body.inputs) - rows, places)
+    if loop is None:
         return None
-    loop = _BodyPatterns(body, carries, len(body.inputs) - rows, blocks)
     columns = [
         _propagated(loop, k, order) if t.floating else [None] * len(body.outputs)
         for k, t in enumerate(body.input_types)
@@ -79,23 +82,28 @@ def _patterns(
     return [list(patterns) for patterns in zip(*columns, strict=True)]
 
 
-def _blocks(body: Tape, places: EntriesOf) -> list[Patterns] | None:
-    """The patterns of a body, full ones where they are unknown; None if full ones are large."""
-    blocks: list[Patterns] = [[] for _ in body.outputs]
+def _of_body(body: Tape, carries: int, first: int, places: EntriesOf) -> _BodyPatterns | None:
+    """The pattern of a body, full where it is unknown; None if full blocks are large."""
+    starts = np.cumsum([0, *(t.size for t in body.output_types)])
+    columns: list[csr_array] = []
+    blocks = 0
     for k, t in enumerate(body.input_types):
-        places_of = places(body, k) if t.floating else [None] * len(body.outputs)
-        for o, (out, place) in enumerate(zip(body.output_types, places_of, strict=True)):
-            shape = out.size, t.size
-            if not (t.floating and out.floating):
-                blocks[o].append(_empty(*shape))
-            elif place is not None:
-                blocks[o].append(_entries(place[0], place[1], shape))
-            elif out.size * t.size <= MOST:
-                rows, cols = np.nonzero(np.ones(shape))
-                blocks[o].append(_entries(rows, cols, shape))
-            else:
+        rows, cols = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        places_of = places(body, k) if t.floating else ()
+        for start, out, place in zip(starts, body.output_types, places_of, strict=False):
+            if not out.floating:
+                continue
+            if place is None and out.size * t.size > MOST:
                 return None
-    return blocks
+            own_rows, own_cols = place or np.nonzero(np.ones((out.size, t.size)))
+            rows.append(own_rows + start)
+            cols.append(own_cols)
+            blocks += len(own_rows) > 0
+        shape = int(starts[-1]), t.size
+        columns.append(_entries(np.concatenate(rows), np.concatenate(cols), shape))
+    empty = _entries([], [], (int(starts[-1]), 0))
+    carried = intact_scipy.sparse.hstack([empty, *columns[:carries]], format="csr")
+    return _BodyPatterns(body, carries, first, columns, carried, starts, blocks)
 
 
 def _entries(rows: Sequence[int] | np.ndarray, cols: object, shape: tuple[int, int]) -> csr_array:
@@ -103,69 +111,54 @@ def _entries(rows: Sequence[int] | np.ndarray, cols: object, shape: tuple[int, i
     return intact_scipy.sparse.csr_array((there, (rows, cols)), shape=shape)
 
 
-def _empty(rows: int, cols: int) -> csr_array:
-    return intact_scipy.sparse.csr_array((rows, cols), dtype=bool)
-
-
 def _propagated(loop: _BodyPatterns, k: int, order: range | None) -> Patterns:
     """The pattern of each output of the loop by one input; None where it is given up.
 
     Without an `order` of trips their number is not known: patterns of all numbers are united.
     """
-    types, carries = loop.body.output_types, loop.carries
+    carries, starts, given_up = loop.carries, loop.starts, [None] * len(loop.body.outputs)
     size, is_row = loop.body.input_types[k].size, k >= loop.first
-    products = 1 + sum(b is not None and b.nnz > 0 for row in loop.blocks for b in row)
-    most = MOST_PRODUCTS // products  # trips
+    most = MOST_PRODUCTS // (1 + loop.blocks)  # trips
     if order is not None and is_row and len(order) > most:  # each trip has a row of its own
-        return [None] * len(types)
+        return given_up
     width = size * len(order) if order is not None and is_row else size
-    state = [_empty(t.size, width) for t in types[:carries]]
-    if k < carries:
-        state[k] = _entries(range(size), range(size), (size, size))
-    outs: list[dict[int, csr_array]] = [{} for _ in types[carries:]]
+    here = np.arange(size if k < carries else 0)
+    state = _entries(here + starts[k if k < carries else 0], here, (int(starts[carries]), width))
+    outs: dict[int, list[csr_array]] = {}
     total = 0
     trips = range(most + 1) if order is None else order
     for done, trip in enumerate(trips):
-        rows = _trip(loop, state, k, width, size * trip if is_row else 0)
-        new = rows[:carries]
+        rows = _trip(loop, state, k, size * trip if is_row else 0)
+        new: Any = rows[: starts[carries]]
+        entries = rows.nnz - new.nnz  # of the rows that the trip gives
         if order is None:
-            new = [a + b for a, b in zip(new, state, strict=True)]
-        pairs: list[tuple[Any, Any]] = [*zip(new, state, strict=True)]
-        same = not is_row and all((a != b).nnz == 0 for a, b in pairs)
+            new = new + state
+        same = not is_row and (new != state).nnz == 0
         # What is the same after a trip is the same after all that follow.
-        last = same and order is not None and outs
-        for later in trips[done:] if last else (trip,):
-            for rows_of_trips, row in zip(outs, rows[carries:], strict=True):
-                rows_of_trips[later] = row
-                total += row.nnz
+        later = trips[done:] if same and order is not None else (trip,)
+        outs |= dict.fromkeys(later, _split(rows, starts[carries:]))
+        total += len(later) * entries
         state = new
-        if total + sum(p.nnz for p in state) > MOST or (done >= most and not same):
-            return [None] * len(types)
+        if total + state.nnz > MOST or (done >= most and not same):
+            return given_up
         if same:
             break
+    none = [_entries([], [], (0, width))] * (len(given_up) - carries)
     stacked = [
-        intact_scipy.sparse.vstack([by_trip[t] for t in sorted(by_trip)], format="csr")
-        if by_trip
-        else _empty(0, width)
-        for by_trip in outs
+        intact_scipy.sparse.vstack(parts, format="csr")
+        for parts in zip(none, *(outs[trip] for trip in sorted(outs)), strict=True)
     ]
-    return [*state, *stacked]
+    return [*_split(state, starts[: carries + 1]), *stacked]
 
 
-def _trip(
-    loop: _BodyPatterns, state: Sequence[csr_array], k: int, width: int, shift: int
-) -> list[csr_array]:
-    """The pattern of each output of a trip, from the patterns of the carries before it."""
-    totals: list[csr_array] = []
-    for o, blocks in enumerate(loop.blocks):
-        total = _empty(loop.body.output_types[o].size, width)
-        for block, before in zip(blocks, state, strict=False):
-            if block is not None and block.nnz and before.nnz:
-                total = total + block @ before
-        own = blocks[k] if k >= loop.carries else None
-        if own is not None and own.nnz:
-            rows, cols = own.nonzero()
-            height = loop.body.output_types[o].size
-            total = total + _entries(rows, cols + shift, (height, width))
-        totals.append(total)
-    return totals
+def _trip(loop: _BodyPatterns, state: csr_array, k: int, shift: int) -> csr_array:
+    """The pattern of all outputs of a trip, from the pattern of the carries before it."""
+    total = loop.carried @ state
+    if k < loop.carries:
+        return total
+    rows, cols = loop.columns[k].nonzero()
+    return total + _entries(rows, cols + shift, cast("tuple[int, int]", total.shape))
+
+
+def _split(rows: csr_array, starts: np.ndarray) -> list[csr_array]:
+    return [rows[i:j] for i, j in itertools.pairwise(starts)]
