@@ -10,10 +10,10 @@ from ...tape import Tape
 from .assembler import RefusedError as RefusedError
 from .bytecode_compiler import encode
 from .execution import BytecodeExecutable as BytecodeExecutable
-from .execution import interpreters, wanted
 from .execution import provide as provide
+from .execution import smallest_interpreter, wanted
 
 
 def prepare(tape: Tape) -> BytecodeExecutable:
     """The program of `tape`; `RefusedError` if it is not for the bytecode interpreter."""
-    return BytecodeExecutable(encode(tape, interpreters(), wanted()))
+    return BytecodeExecutable(encode(tape, smallest_interpreter, wanted()))

@@ -6,7 +6,7 @@ N. Nes, MonetDB/X100: hyper-pipelining query execution, CIDR 2005, section 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
 import fdiff.intact_numpy as np
 
@@ -40,6 +40,7 @@ from .workspace_layout import (
     viewed,
 )
 
+CompiledFamilies = Callable[[frozenset[str]], frozenset[str] | None]
 MOST_LEFT = 2  # one node in so many may be left to NumPy
 _NO_MORE = ((0, 0, 0), (0, 0), (0,), ())
 FAR = 4096  # entries of an output from which on it is copied by the machine
@@ -82,13 +83,13 @@ class ElementwiseInstruction(NamedTuple):
 
 def encode(
     tape: Tape,
-    compiled: Iterable[frozenset[str]] = (),
+    compiled: CompiledFamilies = lambda needed: None,
     wanted: frozenset[str] = frozenset(),
 ) -> BytecodeProgram:
     """The program of `tape`; `RefusedError` if it is not for the bytecode interpreter.
 
-    Its opcodes come from a set of families in `compiled`, if one set has all that it needs;
-    otherwise from the families that it needs and the families `wanted` by other tapes.
+    Its opcodes come from the set of families that `compiled` tells for the families it needs; if
+    there is none, from these and the families `wanted` by other tapes.
     """
     assembler = Assembler(tape, _last_reads(tape))
     try:
@@ -109,7 +110,7 @@ def encode(
 
 def _finished(
     assembler: Assembler,
-    compiled: Iterable[frozenset[str]],
+    compiled: CompiledFamilies,
     wanted: frozenset[str],
     far: tuple[int, ...],
 ) -> BytecodeProgram:
@@ -117,7 +118,7 @@ def _finished(
     opcodes, tape = assembler.opcodes, assembler.tape
     code = np.array(assembler.code, np.int32).reshape(-1, 8)
     needed = frozenset((ALWAYS, *(opcodes.families[k] for k in distinct(code[:, 0]))))
-    families = min((f for f in compiled if needed <= f), key=len, default=needed | wanted)
+    families = compiled(needed) or needed | wanted
     chosen = opcodes.of(families)
     numbers = np.zeros(len(opcodes.lines), np.int32)
     numbers[chosen] = np.arange(len(chosen))

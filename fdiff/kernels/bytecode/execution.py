@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ctypes import CFUNCTYPE, c_int64, c_void_p
-from functools import lru_cache, partial
+from functools import partial
 from typing import cast
 
 import fdiff.intact_numpy as np
@@ -15,7 +15,7 @@ from ..runtime.status_errors import OUT_OF_BOUNDS, error_of
 from .assembler import InstructionRange, NumpyStep, Value
 from .bytecode_compiler import BytecodeProgram
 from .interpreter import PARAMETERS, interpreter_text
-from .opcodes import OpcodeTable, table
+from .opcodes import table
 from .workspace_layout import DTYPES, dense_steps, laid
 
 SLACK = 64  # slots behind the last value that vectors may reach
@@ -98,10 +98,10 @@ class BytecodeExecutable:
         return _Workspace(self.program, self._function)
 
 
-def interpreters() -> list[frozenset[str]]:
-    """The families of opcodes of each interpreter that this process or the disk has."""
-    on_disk = [families for families in _on_disk() if families not in _families]
-    return [*_families, *filter(_is_on_disk, on_disk)]
+def smallest_interpreter(needed: frozenset[str]) -> frozenset[str] | None:
+    """The families of the smallest interpreter here, or on disk, that has those `needed`."""
+    fitting = sorted((f for f in (*_families, *_on_disk()) if needed <= f), key=len)
+    return next((f for f in fitting if f in _families or _is_on_disk(f)), None)
 
 
 def wanted() -> frozenset[str]:
@@ -132,13 +132,7 @@ def _is_on_disk(families: frozenset[str]) -> bool:
     opcodes = table()
     if not families <= frozenset(opcodes.families):  # families of SciPy's functions, not met yet
         return False
-    return _at_hand(_interpreter_text(opcodes, families))
-
-
-@lru_cache(maxsize=256)
-def _interpreter_text(opcodes: OpcodeTable, families: frozenset[str]) -> str:
-    """The text of an interpreter, which takes 1 ms to write: each new tape asks for all."""
-    return interpreter_text([opcodes.lines[k] for k in opcodes.of(families)])
+    return _at_hand(interpreter_text([opcodes.lines[k] for k in opcodes.of(families)]))
 
 
 def _at_hand(text: str) -> bool:
