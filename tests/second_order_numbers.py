@@ -260,6 +260,8 @@ class StandIn:
     def zeros_like(self, x):
         return np.zeros(np.shape(x), self.dtype)
 
+    empty_like = zeros_like
+
     def ones_like(self, x):
         return np.ones(np.shape(x), self.dtype)
 
@@ -317,7 +319,7 @@ class Algebra:
         return low
 
 
-def _float(x=0.0):
+def floating(x=0.0):
     """`float`, which keeps derivatives: what it makes is a part of the function."""
     x = np.asarray(x)[()]
     return x if isinstance(x, Number) or np.iscomplexobj(x) else builtins.float(x)
@@ -327,7 +329,7 @@ def functions_of(text, name, dtype=None, library=()):
     """What a text defines, run with NumPy or with its stand-in, and more names."""
     space = {"__name__": name, "np": np, **dict(library)}
     if dtype is not None:
-        space |= {"np": StandIn(dtype), "float": _float, "solve_banded": solve_banded}
+        space |= {"np": StandIn(dtype), "float": floating, "solve_banded": solve_banded}
         text = text.replace("import numpy as np\n", "\n")
         text = text.replace("from scipy.linalg import solve_banded\n", "\n")
     exec(compile(text, f"<{name}>", "exec"), space)
@@ -336,15 +338,18 @@ def functions_of(text, name, dtype=None, library=()):
 
 def exact(text, name, x, library=()):
     """Value, gradient, Hessian, and the largest of each among all intermediate numbers."""
-    f, n = functions_of(text, name, object, library)[name], len(x)
     LARGEST[:] = [0.0, 0.0, 0.0]
+    return run(functions_of(text, name, object, library)[name], x), tuple(LARGEST)
+
+
+def run(f, x):
+    """Value, gradient and Hessian of a function that computes with numbers."""
+    n = len(x)
     steps, flat = np.eye(n), np.zeros((n, n))
     point = np.array([*(Number(float(v), steps[k], flat) for k, v in enumerate(x)), None])[:-1]
     y = f(point)
     y = y if isinstance(y, Number) else np.asarray(y).item()
-    if not isinstance(y, Number):
-        return (y, np.zeros(n), flat), tuple(LARGEST)
-    return (y.value, y.slope, y.curvature), tuple(LARGEST)
+    return (y.value, y.slope, y.curvature) if isinstance(y, Number) else (y, np.zeros(n), flat)
 
 
 def complex_step(text, name, x, direction, library=()):

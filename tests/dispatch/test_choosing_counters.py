@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 import random_choosing_loops
-from test_choosing_loops import POINTS, N, W, counted, unrolled
+from test_choosing_loops import POINTS, N, W, counted, exact
 
 import fdiff
 
@@ -150,7 +150,7 @@ def test_values_and_gradients(f, tier, monkeypatch):
     assert len(traces) <= 2
     for x, (value, slope) in zip(POINTS, results, strict=True):
         np.testing.assert_allclose(value, f(x), **CLOSE)
-        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-11, atol=1e-13)
 
 
@@ -159,9 +159,9 @@ def test_second_derivatives_and_batches(f, monkeypatch):
     counted(monkeypatch, choosing=True)
     second, many = fdiff.hessian(f), fdiff.vmap(fdiff.grad(f))
     for x in POINTS[:2]:
-        expected = unrolled(fdiff.hessian, f, x, monkeypatch)
+        expected = exact(fdiff.hessian, f, x, monkeypatch)
         np.testing.assert_allclose(second(x), expected, rtol=1e-9, atol=1e-12)
-    slopes = [unrolled(fdiff.grad, f, x, monkeypatch) for x in POINTS]
+    slopes = [exact(fdiff.grad, f, x, monkeypatch) for x in POINTS]
     np.testing.assert_allclose(many(np.stack(POINTS)), slopes, rtol=1e-9, atol=1e-12)
 
 
@@ -241,7 +241,7 @@ def test_what_cannot_be_told_is_left_to_python(f, monkeypatch):
     for x in POINTS:
         value, slope = both(x)
         np.testing.assert_allclose(value, f(x), **CLOSE)
-        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-10, atol=1e-13)
     reasons = {reason for own in drivers for reason in own.refusals.values()}
     if REFUSED[f] is not None:

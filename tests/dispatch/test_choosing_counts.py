@@ -215,9 +215,9 @@ def test_counts_are_those_of_plain_code(kind, monkeypatch):
         assert_same(state(own), state(plain))
         np.testing.assert_allclose(value, expected, **CLOSE)
         before = len(traces)
-        exact = unrolled(fdiff.grad, reference.loss, x, monkeypatch)
+        expected = unrolled(fdiff.grad, reference.loss, x, monkeypatch)
         del traces[before:]
-        np.testing.assert_allclose(slope, exact, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-11)
     assert len(traces) <= (3 if kind in ALONE else 99)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from test_choosing_containers import assert_same, summed
-from test_choosing_loops import POINTS, N, W, counted, unrolled
+from test_choosing_loops import POINTS, N, W, counted, exact
 
 import fdiff
 
@@ -119,8 +119,8 @@ def test_calls_on_other_branches_are_not_traced_again(f, monkeypatch):
     assert len(traces) <= 2, [own.refusals for own in drivers]
     for x, (value, slope) in zip(POINTS, results, strict=True):
         np.testing.assert_allclose(value, f(x), rtol=1e-12)
-        exact = unrolled(fdiff.grad, f, x, monkeypatch)
-        np.testing.assert_allclose(slope, exact, rtol=1e-10, atol=1e-13)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
+        np.testing.assert_allclose(slope, expected, rtol=1e-10, atol=1e-13)
         steps = 1e-6 * np.eye(x.size)
         central = [(f(x + h) - f(x - h)) / 2e-6 for h in steps]
         np.testing.assert_allclose(slope, central, rtol=1e-5, atol=1e-7)
@@ -132,8 +132,8 @@ def test_other_operators(f, operator, monkeypatch):
     counted(monkeypatch, choosing=True)
     run = operator(f)
     for x in POINTS:
-        exact = unrolled(operator, f, x, monkeypatch)
-        np.testing.assert_allclose(run(x), exact, rtol=1e-8, atol=1e-10)
+        expected = exact(operator, f, x, monkeypatch)
+        np.testing.assert_allclose(run(x), expected, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
@@ -379,8 +379,8 @@ def test_what_python_may_tell_apart_is_right(f, monkeypatch):
     call, slope = fdiff.jit(f), fdiff.grad(lambda x: summed(f(x)))
     for x in POINTS:
         assert_same(call(x.copy()), f(x.copy()))
-        exact = unrolled(fdiff.grad, lambda x: summed(f(x)), x, monkeypatch)
-        np.testing.assert_allclose(slope(x), exact, rtol=1e-9, atol=1e-11)
+        expected = exact(fdiff.grad, lambda x: summed(f(x)), x, monkeypatch)
+        np.testing.assert_allclose(slope(x), expected, rtol=1e-9, atol=1e-11)
 
 
 def test_a_list_that_has_another_name_is_seen_by_it(monkeypatch):

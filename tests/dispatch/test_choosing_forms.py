@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 import random_choosing_loops
-from test_choosing_loops import POINTS, N, W, counted, unrolled
+from test_choosing_loops import POINTS, N, W, counted, exact
 
 import fdiff
 
@@ -199,7 +199,7 @@ def test_one_trace_holds_for_all_ways(f, monkeypatch):
     assert len(traces) == 1
     for x, (value, slope) in zip(POINTS, results, strict=True):
         np.testing.assert_allclose(value, f(x), **CLOSE)
-        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -208,7 +208,7 @@ def test_compiled_code_and_second_derivatives(f, monkeypatch):
     counted(monkeypatch, choosing=True)
     second = fdiff.hessian(f)
     for x in POINTS[:2]:
-        expected = unrolled(fdiff.hessian, f, x, monkeypatch)
+        expected = exact(fdiff.hessian, f, x, monkeypatch)
         np.testing.assert_allclose(second(x), expected, rtol=1e-8, atol=1e-9)
     monkeypatch.setenv("FDIFF_TIER", "compile")
     fdiff.cache_clear()
@@ -216,7 +216,7 @@ def test_compiled_code_and_second_derivatives(f, monkeypatch):
     for x in POINTS:
         value, slope = both(x)
         np.testing.assert_allclose(value, f(x), **CLOSE)
-        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -255,7 +255,7 @@ def test_a_node_of_a_while_has_room_for_trips_that_come(f, monkeypatch):
     assert f is decays or len(traces) <= 4
     for x, (value, slope) in zip(points, results, strict=True):
         np.testing.assert_allclose(value, f(x), rtol=1e-10)
-        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-10)
 
 
@@ -263,7 +263,7 @@ def test_a_node_of_a_while_has_room_for_trips_that_come(f, monkeypatch):
 def test_batches_of_while_loops(f, monkeypatch):
     counted(monkeypatch, choosing=True)
     points = np.stack(POINTS) * 0.5 if f is decay else np.stack(POINTS)
-    slopes = [unrolled(fdiff.grad, f, x, monkeypatch) for x in points]
+    slopes = [exact(fdiff.grad, f, x, monkeypatch) for x in points]
     many = fdiff.vmap(fdiff.grad(f))
     np.testing.assert_allclose(many(points), slopes, rtol=1e-8, atol=1e-9)
 

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 import random_choosing_loops
-from test_choosing_loops import POINTS, N, W, counted, unrolled
+from test_choosing_loops import POINTS, N, W, counted, exact
 
 import fdiff
 from fdiff.dispatch.choosing import answers
@@ -126,7 +126,7 @@ def test_one_trace_holds_for_all_ways(f, monkeypatch):
     assert len(traces) <= (2 if f is left_early else 1)
     for x, (value, slope) in zip(POINTS, results, strict=True):
         np.testing.assert_allclose(value, f(x), **CLOSE)
-        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -162,7 +162,7 @@ def test_a_store_into_an_array_that_an_arm_may_have_made_is_right(monkeypatch):
     for x in POINTS:
         value, slope = both(x)
         np.testing.assert_allclose(value, f(x), **CLOSE)
-        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -170,7 +170,7 @@ def test_second_derivatives(monkeypatch):
     counted(monkeypatch, choosing=True)
     second = fdiff.hessian(independent)
     for x in POINTS[:2]:
-        expected = unrolled(fdiff.hessian, independent, x, monkeypatch)
+        expected = exact(fdiff.hessian, independent, x, monkeypatch)
         np.testing.assert_allclose(second(x), expected, rtol=1e-9, atol=1e-11)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from test_choosing_containers import assert_same, summed
-from test_choosing_loops import POINTS, N, W, counted, unrolled
+from test_choosing_loops import POINTS, N, W, counted, exact
 
 import fdiff
 
@@ -110,8 +110,8 @@ def test_there_is_a_trace_for_each_length(f, monkeypatch):
     for x in points:
         value, slope = both(x)
         np.testing.assert_allclose(value, f(x), rtol=1e-12)
-        exact = unrolled(fdiff.grad, f, x, monkeypatch)
-        np.testing.assert_allclose(slope, exact, rtol=1e-9, atol=1e-12)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
+        np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-12)
         central = [(f(x + h) - f(x - h)) / 2e-6 for h in 1e-6 * np.eye(3)]
         np.testing.assert_allclose(slope, central, rtol=1e-5, atol=1e-6)
     assert not any(own.refusals for own in drivers), [own.refusals for own in drivers]
@@ -429,8 +429,8 @@ def test_what_python_may_tell_apart_is_right(f, monkeypatch):
     call, slope = fdiff.jit(f), fdiff.grad(lambda x: summed(f(x)))
     for x in POINTS:
         assert_same(call(x.copy()), f(x.copy()))
-        exact = unrolled(fdiff.grad, lambda x: summed(f(x)), x, monkeypatch)
-        np.testing.assert_allclose(slope(x), exact, rtol=1e-9, atol=1e-11)
+        expected = exact(fdiff.grad, lambda x: summed(f(x)), x, monkeypatch)
+        np.testing.assert_allclose(slope(x), expected, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
@@ -440,8 +440,8 @@ def test_batches_and_hessians(f, monkeypatch):
     points = np.array(POINTS)
     np.testing.assert_allclose(fdiff.vmap(f)(points), [f(x) for x in points], **CLOSE)
     for x in POINTS:
-        exact = unrolled(fdiff.hessian, f, x, monkeypatch)
-        np.testing.assert_allclose(fdiff.hessian(f)(x), exact, rtol=1e-8, atol=1e-10)
+        expected = exact(fdiff.hessian, f, x, monkeypatch)
+        np.testing.assert_allclose(fdiff.hessian(f)(x), expected, rtol=1e-8, atol=1e-10)
 
 
 KEPT = []

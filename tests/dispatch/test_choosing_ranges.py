@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 from american_put import conditional_put
-from test_choosing_loops import POINTS, W, counted, unrolled
+from test_choosing_loops import POINTS, W, counted, exact
 
 import fdiff
 
@@ -106,7 +106,7 @@ def test_calls_on_other_branches_are_not_traced_again(f, monkeypatch):
     assert len(traces) <= 2 or f is read_behind  # Python runs a loop whose number is read behind
     for x, (value, slope) in zip(POINTS, results, strict=True):
         np.testing.assert_allclose(value, f(x), rtol=1e-12)
-        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -150,7 +150,7 @@ def test_powers_of_floats_by_the_number_of_a_trip(monkeypatch):
     assert len(traces) <= 2
     for x, (value, slope) in zip(POINTS, results, strict=True):
         np.testing.assert_allclose(value, grows(x), rtol=1e-11)
-        expected = unrolled(fdiff.grad, grows, x, monkeypatch)
+        expected = exact(fdiff.grad, grows, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-12)
     with pytest.raises(OverflowError):
         overflows(POINTS[0])
@@ -242,7 +242,7 @@ def test_random_programs(seed, monkeypatch):
         np.testing.assert_allclose(value, f(x), rtol=1e-11, atol=1e-13, err_msg=text)
         if k % 2:
             continue
-        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-11, err_msg=text)
 
 

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 import random_choosing_loops
-from test_choosing_loops import counted, unrolled
+from test_choosing_loops import counted, exact
 
 import fdiff
 
@@ -250,7 +250,7 @@ def test_auxiliary_results(f, monkeypatch):
     assert len(traces) <= (1 if f in COUNTING else 3)
     for x, ((value, aux), slope) in zip(POINTS, results, strict=True):
         check((value, aux), main(x))
-        expected = unrolled(fdiff.grad, lambda x: main(x)[0], x, monkeypatch)
+        expected = exact(fdiff.grad, lambda x: main(x)[0], x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-10)
 
 
@@ -281,7 +281,7 @@ def test_products_and_tangents(monkeypatch):
     for x in POINTS:
         value, tangent = fdiff.jvp(f, (x,), (np.ones(3),))
         check(value, f(x))
-        slope = unrolled(fdiff.grad, lambda x: f(x)[0], x, monkeypatch)
+        slope = exact(fdiff.grad, lambda x: f(x)[0], x, monkeypatch)
         np.testing.assert_allclose(tangent, (np.sum(slope), 0.0), rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(fdiff.jacobian(f)(x)[0], slope, rtol=1e-8, atol=1e-10)
 
@@ -298,7 +298,7 @@ def test_numbers_of_functions_that_are_called_inside(monkeypatch):
     for x in POINTS:
         check(run(x), outer(x))
         slope = fdiff.grad(lambda x: outer(x)[0])(x)
-        expected = unrolled(fdiff.grad, lambda x: outer(x)[0], x, monkeypatch)
+        expected = exact(fdiff.grad, lambda x: outer(x)[0], x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-10)
 
 

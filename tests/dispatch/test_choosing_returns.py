@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import random_choosing_loops
 from test_choosing_loops import POINTS as NEAR
-from test_choosing_loops import N, W, counted, unrolled
+from test_choosing_loops import N, W, counted, exact
 
 import fdiff
 from fdiff.trace import looping
@@ -180,7 +180,7 @@ def test_one_trace_holds_for_all_ways(f, monkeypatch):
     assert len(traces) == 1
     for x, (value, slope) in zip((*POINTS, *NEAR), results, strict=True):
         np.testing.assert_allclose(value, f(x), **CLOSE)
-        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-11)
 
 
@@ -189,7 +189,7 @@ def test_compiled_code_and_second_derivatives(f, monkeypatch):
     counted(monkeypatch, choosing=True)
     second = fdiff.hessian(f)
     for x in NEAR[:2]:
-        expected = unrolled(fdiff.hessian, f, x, monkeypatch)
+        expected = exact(fdiff.hessian, f, x, monkeypatch)
         np.testing.assert_allclose(second(x), expected, rtol=1e-8, atol=1e-9)
     monkeypatch.setenv("FDIFF_TIER", "compile")
     fdiff.cache_clear()
@@ -197,7 +197,7 @@ def test_compiled_code_and_second_derivatives(f, monkeypatch):
     for x in NEAR:
         value, slope = both(x)
         np.testing.assert_allclose(value, f(x), **CLOSE)
-        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-11)
 
 
@@ -216,7 +216,7 @@ def test_loops_choose_before_calls_are_looked_at(f, monkeypatch):
 def test_batches(f, monkeypatch):
     counted(monkeypatch, choosing=True)
     points = np.stack(NEAR)
-    slopes = [unrolled(fdiff.grad, f, x, monkeypatch) for x in points]
+    slopes = [exact(fdiff.grad, f, x, monkeypatch) for x in points]
     many = fdiff.vmap(fdiff.grad(f))(points)
     np.testing.assert_allclose(many, slopes, rtol=1e-8, atol=1e-9)
 
@@ -603,7 +603,7 @@ def test_derivatives_of_these(f, monkeypatch):
     total = lambda x: sum(np.sum(np.sin(p)) for p in parts(f(x)) if not isinstance(p, str))
     slope = fdiff.grad(total)
     for x in POINTS:
-        expected = unrolled(fdiff.grad, total, x, monkeypatch)
+        expected = exact(fdiff.grad, total, x, monkeypatch)
         np.testing.assert_allclose(slope(x), expected, rtol=1e-9, atol=1e-11)
 
 

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 import random_choosing_loops
-from test_choosing_loops import counted, unrolled
+from test_choosing_loops import counted, exact
 
 import fdiff
 from fdiff.dispatch.choosing import answers
@@ -455,7 +455,7 @@ def test_few_traces_hold_for_all_ways(f, monkeypatch):
     assert len(traces) <= 2  # one for each way to share
     for x, (value, slope) in zip(POINTS, results, strict=True):
         np.testing.assert_allclose(value, f(x), **CLOSE)
-        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        expected = exact(fdiff.grad, f, x, monkeypatch)
         np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-10)
 
 
@@ -473,12 +473,12 @@ def test_stores_are_seen_by_all_names(f, most, monkeypatch):
 @pytest.mark.parametrize("f", [best_state, best_is_kept_and_the_other_changed, three_names])
 def test_batches_and_second_derivatives(f, monkeypatch):
     counted(monkeypatch, choosing=True)
-    slopes = [unrolled(fdiff.grad, f, x, monkeypatch) for x in POINTS[:4]]
+    slopes = [exact(fdiff.grad, f, x, monkeypatch) for x in POINTS[:4]]
     many = fdiff.vmap(fdiff.grad(f))(np.stack(POINTS[:4]))
     np.testing.assert_allclose(many, slopes, rtol=1e-8, atol=1e-9)
     second = fdiff.hessian(f)
     for x in POINTS[:2]:
-        expected = unrolled(fdiff.hessian, f, x, monkeypatch)
+        expected = exact(fdiff.hessian, f, x, monkeypatch)
         np.testing.assert_allclose(second(x), expected, rtol=1e-7, atol=1e-8)
 
 
