@@ -203,7 +203,7 @@ def test_what_fails_is_raised_where_a_compile_would_have_failed(on, monkeypatch)
         assert task.error is not None
         assert not task.under_way
     with pytest.raises(RuntimeError, match="no kernel today"):
-        run._kernels._is_due(("C",), "")
+        run._kernels._decision(("C",), "")
     assert not run._kernels._background
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ...kernels import Executable
 
 NAMED = 3  # ops that are named where there is no kernel
+NOW, BACKGROUND, LATER = "now", "in the background", "later"  # when a kernel is compiled
 
 T = TypeVar("T")
 
@@ -69,10 +70,7 @@ class KernelTier:
         that it waits for the kernel. If that fails to compile, a user who asked for it gets an
         error, else a warning.
         """
-        run = self._unless_defect(
-            layouts,
-            lambda: self._compile(layouts) if self._is_due(layouts, tier, call) else None,
-        )
+        run = self._unless_defect(layouts, lambda: self._compile_if_due(layouts, tier, call))
         if (defect := self._defects.get(layouts)) is not None and tier in ("", "compile"):
             self._report(defect, tier, call)
         return run
@@ -129,37 +127,45 @@ class KernelTier:
         """The layouts of contiguous arrays."""
         return ("C",) * len(self.tape.inputs)
 
-    def _is_due(self, layouts: Layouts, tier: str, call: str = "") -> bool:
-        """Whether to compile a kernel now: the user asked for it, or it breaks even.
+    def _decision(self, layouts: Layouts, tier: str, call: str = "") -> str:
+        """When to compile a kernel: `NOW` if the user asked for it, or it breaks even; or `LATER`.
 
-        Where there is a background thread, the kernel is handed to that, and the answer is no; one
-        that was asked for only if it takes long, and not in a `call` for compiling, and none where
-        the trips of a loop would take longer. What failed there is raised here.
+        Where there is a background thread, a kernel that breaks even is compiled in the
+        `BACKGROUND`; one that was asked for only if it takes long, and not in a `call` for
+        compiling, and none where the trips of a loop would take longer. What failed there is
+        raised here.
         """
         if tier in ("interpret", "evaluate"):
-            return False
+            return LATER
         if tier == "compile" or call:
-            return kernels.supported(self.tape)
+            return NOW if kernels.supported(self.tape) else LATER
         task = self._background.get(layouts)
         if task is not None and (error := task.error) is not None:
             del self._background[layouts]
             if not is_foreign(error):  # what lacked memory is tried again
                 raise error
         if self._account.asked:
-            if not (kernels.supported(self.tape) and self._tries_patience(layouts)):
-                return kernels.supported(self.tape)
-            self._bytecode.start()
-        elif self._break_even.is_worth_waiting(layouts):
-            return True
-        elif self._break_even.is_ahead(layouts):
-            return False
-        elif not background.allowed():
-            return not kernels.compiler_is_busy() and self._break_even.is_reached(layouts)
-        elif self._bytecode.goes_first():
-            return False
-        task = self._background.setdefault(layouts, background.Task())
-        task.start(lambda: self._compile_in_background(layouts), lambda: self._account.spent)
-        return False
+            if not kernels.supported(self.tape):
+                return LATER
+            return BACKGROUND if self._tries_patience(layouts) else NOW
+        if self._break_even.is_worth_waiting(layouts):
+            return NOW
+        if self._break_even.is_ahead(layouts):
+            return LATER
+        if not background.allowed():
+            idle = not kernels.compiler_is_busy()
+            return NOW if idle and self._break_even.is_reached(layouts) else LATER
+        return LATER if self._bytecode.goes_first() else BACKGROUND
+
+    def _compile_if_due(self, layouts: Layouts, tier: str, call: str) -> Executable | None:
+        """The kernel, if it is due now; if it is due in the background, its task is started."""
+        decision = self._decision(layouts, tier, call)
+        if decision == BACKGROUND:
+            if self._account.asked:
+                self._bytecode.start()
+            task = self._background.setdefault(layouts, background.Task())
+            task.start(lambda: self._compile_in_background(layouts), lambda: self._account.spent)
+        return self._compile(layouts) if decision == NOW else None
 
     def _tries_patience(self, layouts: Layouts) -> bool:
         """Whether a kernel that was asked for takes so long that other tiers answer meanwhile."""
@@ -181,7 +187,7 @@ class KernelTier:
 
     def _bytes_held(self) -> int | None:
         """Bytes of the workspace of a kernel that exists or is due; None if it is not."""
-        if self.contiguous is None and not self._is_due(self._plain, fixed_tier()):
+        if self.contiguous is None and self._decision(self._plain, fixed_tier()) != NOW:
             return None
         if self._workspace is None:
             with scheduling(self.tape, self._account.call):
