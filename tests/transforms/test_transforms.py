@@ -197,7 +197,7 @@ def test_aux_is_passed_through():
         (lambda x: None, "the function must return a scalar, not NoneType"),
         (lambda x: "a", "the function must return a scalar, not str"),
         (lambda x: np.argmax(x), "the output must be floating point, not int64"),
-        (lambda x: np.sum(x.astype(int)), r"floating point, not int64(.|\n)*as x.astype\(int\)"),
+        (lambda x: np.sum(x.astype(int)), r"floating point, not int64(.|\n)*x.astype\(int\)"),
         (lambda x: np.complex128(1j), "complex outputs .complex128. are not supported"),
     ],
 )
@@ -347,11 +347,11 @@ def test_python_may_look_at_what_is_not_mapped():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: fdiff.vmap(np.add)(X, M), "vmap got inconsistent sizes for the mapped axes: 2, 3"),
-        (lambda: fdiff.vmap(np.add, None)(X, X), "vmap must have at least one mapped argument"),
+        (lambda: fdiff.vmap(np.add)(X, M), "the mapped axes have different sizes: 2, 3"),
+        (lambda: fdiff.vmap(np.add, None)(X, X), "no argument is mapped"),
         (
             lambda: fdiff.vmap(np.add, (None, None))(X, X),
-            "vmap must have at least one mapped argument",
+            "no argument is mapped",
         ),
         (lambda: fdiff.vmap(np.sin)(2.0), r"map axis 0 of an array of shape \(\) \(argument 0\)"),
         (
@@ -377,7 +377,7 @@ def test_python_may_look_at_what_is_not_mapped():
         ),
         (lambda: fdiff.vmap(np.sin, 0, 3)(X), r"out_axes=3 does not fit a result of shape \(\)"),
         (lambda: fdiff.vmap(np.sin, 0, None)(X), "out_axes is None for a result that differs"),
-        (lambda: fdiff.vmap(lambda: 1.0)(), "vmap must have at least one mapped argument"),
+        (lambda: fdiff.vmap(lambda: 1.0)(), "no argument is mapped"),
     ],
 )
 def test_vmap_says_what_does_not_fit(call, words):

@@ -7,20 +7,20 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from ...dispatch.arguments import Function
-from ...dispatch.plans import Arrays, Effort, OperatorPlan, Run
+from ...dispatch.plans import Arrays, Effort, OperatorPlan, Run, derived_step
 from ...dispatch.variant import Traced
 from ...errors import DtypeError, InputError, called, failure, flag
 from ...tracebacks import public
 from ...transforms.derivative_tapes import choose
 from ...transforms.pipeline import GRADIENT
 from ..annotations import AtPoint, GradientKeywords, P, Places, R
+from ..call.complex_rules import check_choice, check_complex
 from ..call.invocation import prepared_operator
-from ..call.late_functions import late, step_of
+from ..call.late_functions import late
 from ..call.operator_call import Operator
 from ..call.prepared import AnyPrepared, Prepared
 from ..call.results import deliver, gradients, results
 from ..options import check_argnums, check_callable, check_device
-from .complex_rules import check_choice, check_complex
 
 if TYPE_CHECKING:
     from ..call.prepared import Gradient, ValueAndGradient
@@ -51,7 +51,7 @@ class GradPlan(OperatorPlan):
         self.first = 0 if value or has_aux else self.count
         wrt, eager = traced.wrt, partial(gradient_values, count=self.count - self.first)
         keep = range(self.first, self.count + len(wrt))
-        self.step = step_of(traced, GRADIENT, eager, wrt=wrt, keep=keep)
+        self.step = derived_step(traced, GRADIENT, eager, wrt=wrt, keep=keep)
         leaf = traced.in_spec.kind is None and not traced.input_scalars[traced.wrt[0]]
         self.plain = value and not has_aux and leaf
 
@@ -95,7 +95,8 @@ def _check_scalar_output(traced: Traced, _: str, *, has_aux: bool, choice: str) 
         raise failure(DtypeError, call, fact, way)
     if not type_.floating:
         fact = f"the output must be floating point, not {type_.dtype}."
-        way = "Leave out the conversion, x.astype(int), or the comparison; write 0.0 for 0."
+        way = "Leave out the conversion, x.astype(int), the comparison, or the integer array that"
+        way += " values were stored into (np.zeros(n, int)); write 0.0 for 0."
         raise failure(DtypeError, call, fact, way)
 
 

@@ -34,7 +34,7 @@ def axes_of_arguments(
     ]
     leaf_axes += [0] * len(flatten(kwargs)[0])
     if all(axis is None for axis in leaf_axes):
-        fact = "vmap must have at least one mapped argument: in_axes is None for all."
+        fact = "no argument is mapped: in_axes is None for all."
         raise failure(InputError, call, fact, "Call the function itself, or map an argument.")
     return leaf_axes
 
@@ -61,7 +61,7 @@ def axis_of_each_leaf(axes: object, spec: Spec, name: str, call: str) -> list[Ax
 def mapped_axis_first(leaf: object, axis: int, name: str, call: str) -> TracedArray:
     """The leaf with its mapped axis moved to the front."""
     if not isinstance(leaf, TracedArray):
-        fact = f"vmap was asked to map axis {axis} of a value of type {type(leaf).__name__}"
+        fact = f"cannot map axis {axis} of a value of type {type(leaf).__name__}"
         way = "Pass it whole: in_axes=(0, None), for instance."
         raise failure(InputError, call, f"{fact} ({name}).", way)
     return axis_to_front(leaf, axis, name, call)
@@ -72,7 +72,7 @@ def axis_to_front(
 ) -> TracedArray:
     """An array with an axis moved to the front."""
     if not -x.ndim <= axis < x.ndim:
-        fact = f"vmap was asked to map axis {axis} of an array of shape {x.shape} ({name})."
+        fact = f"cannot map axis {axis} of an array of shape {x.shape} ({name})."
         way = f"Give {given_by} an axis that the array has, or None to pass it whole."
         if not x.ndim and "[" in name.removeprefix("argument "):
             way = f"{way} A list of numbers is mapped as numpy.array(x)."
@@ -89,8 +89,8 @@ def common_size(mapped: Sequence[TracedArray], call: str) -> int:
     if len(sizes) == 1:
         return sizes[0]
     if not sizes:
-        raise failure(InputError, call, "vmap got no array to map over.", "Pass an array.")
-    fact = f"vmap got inconsistent sizes for the mapped axes: {', '.join(map(str, sizes))}."
+        raise failure(InputError, call, "there is no array to map over.", "Pass an array.")
+    fact = f"the mapped axes have different sizes: {', '.join(map(str, sizes))}."
     way = "An argument that is not mapped has the axis None: in_axes=(0, None)."
     raise failure(InputError, call, fact, way)
 
