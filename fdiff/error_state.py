@@ -2,7 +2,7 @@
 
 An exception of a signal handler may arrive where a ``with`` statement has ended, and before
 `__exit__` has run: NumPy would be silent from then on. A state counts as entered only while the
-frame of its ``with`` statement runs; whoever comes next restores the state from before.
+frame of its ``with`` statement runs; the next caller restores the state from before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Exceptions that came from outside into code of fdiff's: of signal handlers, or of full memory.
 
 They may be of any class, ValueError and KeyError among them, and arrive anywhere. So an ``except``
-clause that means an error of the code inside it names `not_foreign` of its classes, and what is
-suppressed is `Suppressed`: what came from outside leaves them.
+clause that means an error of the code inside it names `not_foreign` of its classes, and errors are
+suppressed by `Suppressed`: exceptions from outside leave both.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Interpreter:
         return [values[i] for i in self.outputs]
 
     def run(self, arrays: Sequence[object], steps: Iterable[Step]) -> list[object]:
-        """The same by an iterator over `steps`, which progress asks how many are left."""
+        """The outputs, by an iterator over `steps`, which progress asks how many are left."""
         with noting():
             values = self.values(arrays, steps)
         return [values[i] for i in self.outputs]

@@ -186,7 +186,7 @@ def paths(spec: Spec, stem: str = "") -> list[str]:
 
 
 def map_leaves(function: Callable[[object], object], tree: Tree) -> Tree:
-    """The same tree with every leaf replaced."""
+    """Apply a function to every leaf of a tree."""
     leaves, spec = flatten(tree)
     return unflatten(spec, [function(leaf) for leaf in leaves])
 

@@ -159,7 +159,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same of a text of several lines."""
+    """A text of several lines, with each line `printable`."""
     return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
 
 

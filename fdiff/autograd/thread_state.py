@@ -29,17 +29,16 @@ class MetRecorded(BaseException):
 class ThreadState(threading.local):
     """The modes of this thread, set by `modes.py`, and the hooks for saved values.
 
-    `gradients` is what the modes say, `inference` whether what is made now is an inference array,
+    `gradients` is the setting of the modes; with `inference`, new arrays are inference arrays,
     which may never be recorded. `grad_enabled` tells whether operations on recorded arrays are
-    recorded: gradients are on, and inference mode is off.
-    `dual` has the tangents of the level of forward mode under way. `saved_hooks` are the pairs
-    ``(pack, unpack)`` under way, innermost last; `refusal` is the message where such hooks are
-    disabled. `copies` keeps saved values that are stored into (`allow_mutation_on_saved_tensors`).
-    `saved_watched` tells that one of these is on. `running` are the nodes of the backward pass
-    under way, `solving` tells that a solver calls functions of the user's. `calls` are the short
-    ways that these modes allow. `multithreading` and `keeps_layouts` are the settings of backward
-    passes (`engine_settings.py`). `ported` tells that a function is traced which is written for
-    recorded arrays.
+    recorded: gradients are on, and inference mode is off. `dual` has the tangents of the level of
+    forward mode under way. `saved_hooks` are the pairs ``(pack, unpack)`` under way, innermost
+    last; `refusal` is the message where such hooks are disabled. `copies` keeps saved values that
+    are stored into (`allow_mutation_on_saved_tensors`). `saved_watched` tells that one of these is
+    on. `running` are the nodes of the backward pass under way, `solving` tells that a solver calls
+    functions of the user's. `calls` are the short ways that these modes allow. `multithreading` and
+    `keeps_layouts` are the settings of backward passes (`engine_settings.py`). `ported` tells that
+    a function is traced which is written for recorded arrays.
     """
 
     saved_hooks: SavedHooks = ()

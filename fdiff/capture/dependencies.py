@@ -108,7 +108,7 @@ class Held(dict["Dependencies", Pins]):
 def siblings(f: object, g: object) -> bool:
     """Whether functions of one ``def`` or ``lambda`` lead to the same objects, by identity.
 
-    What was found from one of them is then what the other finds.
+    Objects found from one of them are then the objects that the other finds.
     """
     if f is g:
         return True

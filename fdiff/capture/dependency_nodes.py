@@ -37,7 +37,7 @@ class Equal:
 
 
 class Identical:
-    """The same object."""
+    """A read that holds as long as the value is this object."""
 
     __slots__ = ("value",)
 

@@ -1,11 +1,11 @@
 """From a call of `value_and_grad(f)` to its result.
 
-In the order of a first call: `arguments` flattens what was given and makes the signature
-by which traces are told apart; `program` looks for a
-variant, a trace of `f` that holds for it, or has `variant` trace `f`, while `capture_session`
-writes down what `f` reads from outside; the operator makes a plan of it (`plans`);
-`tiered_execution` runs the plan's tapes by the NumPy interpreter, by bytecode (`bytecode_tier`) or
-by compiled kernels (`kernel_tier`), whichever has paid for itself (`break_even`).
+In the order of a first call: `arguments` flattens the arguments and makes the signature by which
+traces are told apart; `program` looks for a variant, a trace of `f` that holds for it, or has
+`variant` trace `f`, while `capture_session` records what `f` reads from outside; the operator makes
+a plan of it (`plans`); `tiered_execution` runs the plan's tapes by the NumPy interpreter, by
+bytecode (`bytecode_tier`) or by compiled kernels (`kernel_tier`), whichever has paid for itself
+(`break_even`).
 
 A call is answered in one of two ways:
 

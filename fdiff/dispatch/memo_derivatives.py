@@ -1,10 +1,10 @@
-"""The derivative where `f` branches on whether its argument equals a value that an earlier call
-kept.
+"""Traces of calls; where `f` compares its argument with a kept value, also of the branch around it.
 
-A memo returns a number in that branch, and the number has no derivative. The branch is taken at one
-point alone. If the branch around the point gives the same value, `f` has the derivative of that
-branch: `f` is traced once more, with conditions that hold at this point alone decided as they are
-around it. Stores of that run are dropped. The method is our own.
+`trace_checking_memos` traces each call. A memo returns a number where the argument equals one of an
+earlier call, and the number has no derivative. This branch is taken at one point alone. If the
+branch around the point gives the same value, `f` has the derivative of that branch: `f` is traced
+once more, with conditions that hold at this point alone decided as they are around it. Stores of
+that run are dropped. The method is our own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TraceResult(NamedTuple):
     session: Session | None
 
 
-def trace_variant(request: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
+def trace_checking_memos(request: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
     """A variant of a call, and what the inputs of its tape beyond the arguments stand for."""
     here = TraceResult(*trace_once(request))
     session = here.session

@@ -8,6 +8,8 @@ operator as plan steps, runs them by the function that its caller passes (`execu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
@@ -17,8 +19,11 @@ from ..process.observed_spans import TRANSFORM
 from ..process.progress import Stage
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
-from ..transforms.pipeline import GUARD, derive, within_budget
-from .tiers.cuda_runner import runner_on
+from ..transforms.pipeline import GUARD, Pipeline, derive, within_budget
+from .tiers.runner_choice import runner_on
+
+if TYPE_CHECKING:
+    from .variant import Traced
 
 Arrays = Sequence[object]
 Run = Callable[["Step", Arrays], Sequence[object]]
@@ -107,6 +112,18 @@ class EagerStep:
 
 
 Step = PlanStep | EagerStep
+
+
+def derived_step(
+    traced: Traced,
+    pipeline: Pipeline,
+    values: Callable[[Traced, Arrays], list[np.ndarray]],
+    **request: object,
+) -> Step:
+    """The step of a plan: the tape that `pipeline` derives, or `values` of an eager trace."""
+    if traced.eager is not None:
+        return EagerStep(partial(values, traced))
+    return traced.step(derive(pipeline, traced.tape, **request))
 
 
 class OperatorPlan:

@@ -33,7 +33,7 @@ from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_k
 from .branch_stability import ALTERNATIVES, FEW, SHARE, BranchStability
 from .call_tracing import CallToTrace
 from .capture_session import call_private
-from .memo_derivatives import trace_variant
+from .memo_derivatives import trace_checking_memos
 from .plans import DERIVING, Effort, OperatorPlan
 from .variant import Traced, Variant
 
@@ -190,7 +190,7 @@ class Program:
     def trace_anew(
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[Variant, list[object]]:
-        """The same as `trace`, by a program that has no traces, nor looks for them."""
+        """Trace `f` in a fresh program, without kept variants."""
         program = Program(self.name, self.argnums, self.make_plan, self.body, effort=self.effort)
         return program.trace(f, args, kwargs)
 
@@ -260,7 +260,7 @@ class Program:
                 body, f, call, leaves, spec, order, in_spec, device=self.device, eager=eager
             )
             with driven(driver := loop_driver() if choosing else None):
-                variant, extra = trace_variant(request)
+                variant, extra = trace_checking_memos(request)
             if driver is not None:
                 loops = driver.told(variant.traced.loops)
                 variant.traced = variant.traced._replace(loops=loops)

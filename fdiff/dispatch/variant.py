@@ -25,7 +25,7 @@ from ..trace import memory_layout
 from ..tree import Spec, flatten
 from ..user_lines import Line
 from .plans import OperatorPlan, PlanStep
-from .tiers.cuda_runner import runner_on
+from .tiers.runner_choice import runner_on
 
 if TYPE_CHECKING:
     from ..capture.merged_dependencies import MergedDependencies
@@ -89,7 +89,7 @@ class Traced(NamedTuple):
         return PlanStep(tape, self.check, self.call, self.device, self.written)
 
     def ordinary(self) -> Traced:
-        """The same trace with an ordinary tape, if it is an eager one."""
+        """The trace with an ordinary tape, if it is an eager one."""
         if self.eager is None:
             return self
         return self._replace(tape=to_ordinary_tape(self.eager, self.tape.outputs), eager=None)

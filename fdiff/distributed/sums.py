@@ -139,7 +139,7 @@ class SumOver(OverPartitions):
         return SumOver(f, self.many)
 
     def under(self, origin: Origin) -> SumOver:
-        """The same sum of what an operator makes of `f`, which is one pass over the data, too."""
+        """The sum of the operator's results for `f`, which is one pass over the data, too."""
         name, options = origin.operator.__name__, origin.options
         call = called(name, self)
         if name in _REFUSED:

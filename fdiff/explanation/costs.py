@@ -1,7 +1,7 @@
 """Costs of value, gradient, Jacobian and Hessian in each mode: counts and predictions.
 
-Each operator makes the plan that it would make for a call, derivative tapes included, so that what
-is counted is what would run. No tape is run, and no kernel is compiled.
+Each operator makes the plan that it would make for a call, derivative tapes included, so that the
+counted tapes are the tapes that would run. No tape is run, and no kernel is compiled.
 
 Costs of derivatives as multiples of the cost of the value: A. Griewank and A. Walther, Evaluating
 Derivatives, 2nd ed., SIAM 2008, chapter 4.
@@ -168,7 +168,7 @@ def cost_of(
 ) -> Cost:
     """The row of some runs of tapes, one after another.
 
-    They share a `result` of so many bytes, which `beside` counts if each run makes a part of it.
+    They share a `result` (in bytes), which `beside` counts if each run makes a part of it.
     """
     runs = [(inlined(within_budget(tape)), times) for tape, times in runs]
     counts = [(kernels.costs_of_tape(tape), times) for tape, times in runs]

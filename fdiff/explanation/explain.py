@@ -15,9 +15,9 @@ from ..dispatch.tiers.tier_forecast import tier_forecast
 from ..dispatch.variant import Traced, Variant
 from ..errors import DtypeError, InputError, called, failure
 from ..functional.call.device_calls import tracing_for
+from ..functional.call.point_conversion import body_of_operator, floating
 from ..functional.call.prepared import Prepared, example_arguments
 from ..functional.operators.jit_programs import ValuePlan
-from ..functional.operators.point_conversion import body_of_operator, floating
 from ..functional.options import check_argnums, check_callable, check_device
 from ..named_tuples import NamedTuple
 from ..tape import Tape

@@ -166,7 +166,7 @@ class Executable:
         return self._call_parts
 
     def parts_by_libm(self) -> CallParts | None:
-        """The same for angles that are out of range; None until there has been such a call."""
+        """The parts of a call for angles that are out of range; None until there has been one."""
         parts = self.parts() if self._needed_libm else None
         return parts and parts._replace(
             kernel=self._with_code(self._bound_briefly, self._libm_code())

@@ -38,11 +38,11 @@ _ONE_EACH = {Category.REDUCTION, Category.EXTREMUM, Category.SCAN, Category.SCAT
 class TapeCosts(NamedTuple):
     """Counts of one run of a tape.
 
-    `operations` are the nodes besides inputs and constants, `flops` what they compute, without the
-    ops named in `uncounted`. `moved` are bytes that NumPy reads and writes, operation by operation;
-    `peak` is the most that it holds at once besides inputs and constants; `outputs` are bytes of
-    the results; `numpy_seconds` what NumPy is predicted to take, `kernel_seconds` what a kernel is
-    predicted to, where its text is not generated for that.
+    `operations` are the nodes besides inputs and constants, `flops` their operations on numbers,
+    without the ops named in `uncounted`. `moved` are bytes that NumPy reads and writes, operation
+    by operation; `peak` is the most that it holds at once besides inputs and constants; `outputs`
+    are bytes of the results; `numpy_seconds` what NumPy is predicted to take, `kernel_seconds` what
+    a kernel is predicted to, where its text is not generated for that.
     """
 
     nodes: int

@@ -67,7 +67,7 @@ class Pool:
     def ready(self, code: WorkerCode) -> None:
         """Start as many threads as `threads` says, unless they run already.
 
-        Whoever compiles calls it, one thread at a time, while no process is forked.
+        A thread that compiles calls it, one thread at a time, while no process is forked.
         """
         if self._code is None:
             self._initialise(code)

@@ -18,7 +18,7 @@ from .shapes.take_functions import item
 
 @implements(method="view")
 def view_method(x: TracedArray, dtype: object = None, type: object = None) -> TracedArray:
-    """The same memory as another array."""
+    """View the memory as another array."""
     dtype, type = (None, dtype) if dtype is np.ndarray else (dtype, type)  # noqa: A001 - NumPy's name
     if type is np.ndarray and dtype is None:
         return traced(x)

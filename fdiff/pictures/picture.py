@@ -14,7 +14,7 @@ from .svg import document
 class Picture:
     """A picture in SVG. Jupyter shows it by itself, in the colours of its theme.
 
-    `what` says in words what is drawn.
+    `what` names the drawing in words.
     """
 
     def __init__(self, what: str, parts: Sequence[str], width: float, height: float) -> None:
@@ -26,9 +26,8 @@ class Picture:
 
         Parameters
         ----------
-        path : str or path-like
-            Where to; its suffix is ``.svg``. The text in the file is dark or light, as the theme of
-            whoever looks at it.
+        path : str or path-like Where to; its suffix is ``.svg``. The text in the file is dark or
+        light, as the theme of the viewer.
 
         Raises
         ------

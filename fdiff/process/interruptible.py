@@ -2,8 +2,8 @@
 
 Python runs signal handlers in the main thread, between its own instructions, so a call of C that
 takes seconds delays them. Such a call is made by another thread, while the main thread waits, which
-an exception can end. The call goes on then: where it is LLVM's, forks wait for it, and so does
-whoever comes next; where it is a kernel's, nobody does, as nobody else has what the kernel writes.
+an exception can end. The call goes on then: where it is LLVM's, forks wait for it, and so does the
+next call; where it is a kernel's, nobody does, as nobody else has what the kernel writes.
 """
 
 from __future__ import annotations

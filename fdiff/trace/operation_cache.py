@@ -31,8 +31,8 @@ class Op:
     """A node without its arguments: one for all nodes of a kind.
 
     `given` are the types of the outputs of its arguments, `constants` the small constants among
-    them by position: a rule may read those. `rules` is for whoever takes derivatives, `scalar_rule`
-    names a rule for single numbers.
+    them by position: a rule may read those. `rules` serves derivatives, `scalar_rule` names a rule
+    for single numbers.
     """
 
     __slots__ = (

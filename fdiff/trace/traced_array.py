@@ -279,7 +279,7 @@ class TracedArray(Handle):
         raise unsupported(f"{kind.__name__}.{name}")
 
     def as_python_float(self) -> TracedArray:
-        """The same value as a number of Python, which stays traced."""
+        """The value as a Python number that stays traced."""
         return TracedArray(self.home, self.id, self.type, scalar=True, weak=True)
 
     def __bool__(self) -> bool:

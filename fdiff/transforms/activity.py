@@ -12,7 +12,7 @@ from ..tape import Tape
 
 
 def reached(tape: Tape, marks: Mapping[int, int], *, smoothly: bool = False) -> list[int]:
-    """For each node, the marks (as bits) of the nodes that a floating output of it depends on.
+    """For each node, the marks (as bits) of the nodes that its floating outputs depend on.
 
     `marks` are the marks of some nodes. `smoothly`: only dependence with a derivative counts.
     """
@@ -57,7 +57,7 @@ def depends(tape: Tape, wrt: Sequence[int]) -> list[list[bool]]:
 
 
 def needed_nodes(tape: Tape, there: Collection[int], outputs: Sequence[int]) -> set[int]:
-    """The nodes that the outputs need where some are there already."""
+    """The nodes that the outputs need, besides nodes that are already computed."""
     needed = {o for o in outputs if o not in there}
     for i in range(len(tape.nodes) - 1, -1, -1):
         if i in needed:

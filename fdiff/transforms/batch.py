@@ -60,7 +60,7 @@ def widened(
     size: int,
     line: Line | None,
 ) -> list[int]:
-    """Outputs of one node where the arguments `on` carry the axis."""
+    """Outputs of one node of which the arguments `on` carry the leading axis."""
     nodes, ids = trace.builder.nodes, [*args]
     types = tuple([nodes[i].types[0] for i in ids])
     template = batches.find(trace.builder, node, (on, size), types, ids, 0)
@@ -90,7 +90,7 @@ class _BatchSweep:
             self.values[i], self.carries[i] = value, on
 
     def run(self) -> None:
-        """Enter each node, or what its rule puts in its place."""
+        """Enter each node, or the nodes of its batching rule."""
         values, carries, builder = self.values, self.carries, self.builder
         for i, node, line in self.tape.operations():
             primitive, args, params, types = node
@@ -111,7 +111,7 @@ class _BatchSweep:
                 carries[i] = builder.type(outs[0]).ndim > node.type.ndim
 
     def result(self, o: int, *, wide: bool) -> int:
-        """An output, with the leading axis if it is to be `wide`."""
+        """An output; with the leading axis if `wide`."""
         node = self.values[o]
         if self.carries[o] or not wide:
             return node

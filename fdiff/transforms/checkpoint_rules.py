@@ -1,4 +1,4 @@
-"""The rule of a call that keeps nothing for a reverse sweep, and is computed again there.
+"""The rule of a checkpoint: it keeps no residuals, and the reverse sweep computes it again.
 
 Its pullback reads the arguments of the call behind a barrier (`ops/control/barrier.py`), which
 waits for the cotangents. So the second computation is not merged with the first, and comes when it
@@ -73,7 +73,7 @@ class CheckpointRule(CallRule):
         return [by_place.get(k, ZERO) for k in range(len(self.types))]
 
     def _pull(self, wrt: Places, seeds: Seeds) -> tuple[CheckpointRule, Targets]:
-        """The call ``(*inputs, *bars, *masks) -> results``, and what these are."""
+        """The call ``(*inputs, *bars, *masks) -> results``, and the meaning of each result."""
         key = wrt, seeds
         if key not in self._pulls:
             tape = opened(self.forward, wrt)

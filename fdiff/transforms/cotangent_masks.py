@@ -26,7 +26,7 @@ from ..trace import Array, TracedArray
 
 
 class Bar(NamedTuple):
-    """A cotangent; where `mask` is given it is zero outside, and known to be.
+    """A cotangent that is zero outside of `mask`, if it has a mask.
 
     A cotangent that comes out of a `where` carries the mask of its branch, so that a slope that
     is infinite or NaN where the branch was not taken is never multiplied in.
@@ -66,7 +66,7 @@ def inside(mask: Array | None, value: Array) -> Array:
 def elementwise_bar(
     k: int, primitive: Primitive, result: object, mask: Array | None, args: Sequence[Array]
 ) -> Bar | None:
-    """Cotangent of argument `k` of an elementwise op: the mask kept, broadcasting undone."""
+    """Cotangent of argument `k` of an elementwise op, summed over broadcast axes, with its mask."""
     if result is ZERO:
         return None
     bar: Any = result
@@ -81,7 +81,7 @@ def elementwise_bar(
 
 
 def narrow_mask(mask: Array, shape: tuple[int, ...]) -> Array:
-    """The mask of what was broadcast from `shape`: true where it is for any of the copies."""
+    """The mask before broadcasting from `shape`: true where it is true for any copy."""
     if mask.shape == shape:
         return mask
     lead = mask.ndim - len(shape)
@@ -109,7 +109,7 @@ def entries_taken(
 def entries_read(
     node: Node, mask: Array, args: Sequence[Array], outs: Sequence[TracedArray]
 ) -> list[Array | None]:
-    """For each argument the entries that the entries `mask` of the output are computed from.
+    """For each argument, a mask of the entries from which the output's entries `mask` are computed.
 
     Of traced arrays; where the op is elementwise, of any arrays.
     """

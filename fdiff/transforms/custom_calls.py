@@ -1,4 +1,4 @@
-"""Calls of functions that have derivative rules of the user's, as nodes of a tape.
+"""Calls of functions with user-defined derivative rules, as nodes of a tape.
 
 `CALL` is one call. What it computes and its rules are tapes too (`CallRule`). Before a sweep
 differentiates the node, `opened` puts what the rule computes forwards in its place, and behind that
@@ -99,7 +99,7 @@ _recorded: list[bool] = []
 
 
 def note_calls() -> None:
-    """Tell that tapes may hold calls from now on."""
+    """Record that tapes may hold calls from now on."""
     _recorded[:] = [True]
 
 
@@ -128,7 +128,7 @@ def _push_call(
 def _pull_call(
     bars: Sequence[object], args: TracedArrays, outs: object, *, rule: CallRule
 ) -> list[object]:
-    """Cotangents with masks, which a checkpoint passes on; rules of the user's know of none."""
+    """Cotangents; a checkpoint passes masks on, user-defined rules get none."""
     if not rule.opens:
         return rule.pulled((), args, bars)
     plain = [bar.value if isinstance(bar, Bar) else bar for bar in bars]
@@ -186,7 +186,7 @@ HELD = Primitive("held", "", Rules(lambda x: (x,), lambda x: x, _no_slope, _no_s
 
 
 def batching_calls(tape: Tape) -> list[int]:
-    """The calls that have a batching rule of the user's."""
+    """The calls with a user-defined batching rule."""
     return [i for i in _calls(tape, CALL) if _rule(tape.nodes[i]).batching is not None]
 
 
@@ -226,7 +226,7 @@ def _opening(node: Node) -> Replacement:
 
 
 def closed(tape: Tape) -> Tape:
-    """A tape that a sweep gave, without what `opened` put into it."""
+    """Undo `opened` in the tape that a sweep has returned."""
     ruled, held = set(_calls(tape, RULED)), _calls(tape, HELD)
     arguments = {i: _argument(tape.nodes[i], 0) for i in (*ruled, *held)}
     for i, node in enumerate(tape.nodes):
@@ -271,7 +271,7 @@ def checkpoints_inlined(tape: Tape) -> Tape:
 
 
 def batching_calls_shown(tape: Tape) -> Tape:
-    """The tape without checkpoints around calls that a rule of the user's batches."""
+    """The tape without checkpoints around calls with a user-defined batching rule."""
     tapes: dict[int, Tape] = {}
     for i in _calls(tape, CALL):
         rule = _rule(tape.nodes[i])
@@ -292,7 +292,7 @@ def own_calls_inlined(tape: Tape, rule: object, linear: int) -> Tape:
 
 
 def _inlined(tape: Tape, calls: Mapping[int, Tape]) -> Tape:
-    """The tape with these in place of some calls."""
+    """The tape with some calls replaced by tapes."""
     if not calls:
         return tape
     replacements: dict[int, Replacement] = {}

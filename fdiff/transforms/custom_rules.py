@@ -1,4 +1,4 @@
-"""The rule of a call with derivatives of the user's: the tapes of the user's functions.
+"""User-defined derivatives of a call: the tapes of the user's functions.
 
 `custom_vjp` gives a pullback, which is linear in the cotangents; `custom_jvp` a pushforward, which
 is linear in the tangents. Each is the transpose of the other, and so the one that is not given is
@@ -39,7 +39,7 @@ class Site:
 
 
 class CustomRule(CallRule):
-    """A call with a rule of the user's.
+    """A call with a user-defined derivative rule.
 
     - `forward` is ``arguments -> (*results, *residuals)`` with results of the `types`;
     - `pull` is ``(*residuals, *arguments, *bars) -> cotangents``;
@@ -72,7 +72,7 @@ class CustomRule(CallRule):
         self._wide: dict[tuple[Bits, int], CustomRule] = {}
 
     def fill(self, forward: Tape, derivative: Tape, value: Tape | None = None) -> CustomRule:
-        """Take the tapes; the tapes of a recursive rule come with a `value` without itself."""
+        """Set the tapes; a recursive rule has a tape `value` that does not call the rule."""
         self.forward, self.given, self.recursive = forward, derivative, value is not None
         self._plain = value
         for derived in ("value", "run", "pull", "push"):  # of the tapes before
@@ -227,7 +227,7 @@ class ValueRule(CallRule):
 
 
 class Refusal(CallRule):
-    """The rule of a call that gives its argument, and refuses to be differentiated."""
+    """The rule of an identity that raises an error when it is differentiated."""
 
     def __init__(self, type_: ArrayType, words: str) -> None:
         self.types, self.words = (type_,), words

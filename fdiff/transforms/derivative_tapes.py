@@ -126,14 +126,14 @@ def _paired(along: Sequence[TracedArray], across: Sequence[TracedArray]) -> list
 def _seeded(
     tape: Tape, source: ArrayType, trace: Trace
 ) -> tuple[list[TracedArray], TracedArray, np.ndarray]:
-    """The inputs of `tape`, a real seed shaped like `source`, and zeros like that."""
+    """The inputs of `tape`, a real seed shaped like `source`, and zeros of this shape."""
     inputs = [trace.input(t) for t in tape.input_types]
     seed = trace.input(ArrayType(source.shape, real_dtype(source.dtype)))
     return inputs, seed, np.zeros(seed.shape, seed.dtype)
 
 
 def seeds_behind(x: TracedArray, shape: Shape) -> object:
-    """The array with its leading axis moved to the end, reshaped to `shape`."""
+    """Move the leading axis, of the seeds, to the end; reshape to `shape`."""
     return np.reshape(np.moveaxis(cast("np.ndarray", x), 0, -1), shape)
 
 
@@ -203,7 +203,7 @@ def assembled(
 
 
 def with_check(tape: Tape, check: Tape) -> Tape:
-    """The tape with the output of `check`, which has the first of its inputs, behind its own."""
+    """Append the output of `check`, a tape of the first inputs, to the outputs of the tape."""
     with Trace("check", lines=False) as trace:
         inputs = [trace.input(t) for t in tape.input_types]
         outs = [*splice(tape, inputs, trace), *splice(check, inputs[: len(check.inputs)], trace)]

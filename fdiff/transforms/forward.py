@@ -42,7 +42,7 @@ class _ForwardSweep:
         self.parts: dict[int, dict[int, int]] = {}
 
     def run(self) -> None:
-        """Enter each node, and its tangents behind it."""
+        """Enter each node, followed by its tangents."""
         values, dots, builder = self.values, self.dots, self.builder
         for i, node, line in self.tape.operations():
             primitive, args, params, types = node

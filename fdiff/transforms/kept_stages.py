@@ -43,7 +43,7 @@ def keep_stages(tape: Tape, limit: int) -> Tape:
 
 
 class _Pair(NamedTuple):
-    """A loop, and the one that reads its rows: of those the outputs, by their places there."""
+    """A loop and the reverse loop that reads its rows: which output each of these rows is."""
 
     tape: Tape
     giver: int
@@ -52,19 +52,19 @@ class _Pair(NamedTuple):
 
     @property
     def loops(self) -> tuple[Node, Node]:
-        """The nodes of both."""
+        """The nodes of both loops."""
         return self.tape.nodes[self.giver], self.tape.nodes[self.reader]
 
     @property
     def inputs(self) -> dict[int, int]:
-        """The inputs of the reader's body that are the giver's rows: the outputs that give them."""
+        """By input of the reader's body that is a row of the giver: the output that gives it."""
         node = self.loops[1]
         body: Tape = node.param("body")
         first = len(body.inputs) - node.param("rows")
         return {body.inputs[first + k]: o for k, (_, o) in self.kept.items()}
 
     def is_early(self, k: int) -> bool:
-        """Whether an argument of the reader is there before the giver begins."""
+        """Whether an argument of the reader is computed before the giver."""
         i = self.loops[1].args[k]
         return i < self.giver or self.tape.nodes[i].primitive is INPUT
 
@@ -90,7 +90,7 @@ class _Pair(NamedTuple):
         return tuple(sorted(nodes)) if fits and nodes - {*own} else ()
 
     def replacements(self, stages: Collection[int]) -> dict[int, Replacement]:
-        """How both loops are entered, so that the reader finds the stages among its rows."""
+        """Functions that enter both loops, with the stages among the rows of the reader."""
         giver, reader = self.loops
         body: Tape = reader.param("body")
         new, count = [i for i in stages if i not in self.inputs], len(giver.types)
@@ -112,7 +112,7 @@ class _Pair(NamedTuple):
         return {self.giver: give, self.reader: read}
 
     def _further(self, stages: Collection[int]) -> tuple[dict[int, int], dict[int, int]]:
-        """Further invariants and rows that the giver reads for such nodes.
+        """Further invariants and rows that the giver reads to compute the stages.
 
         Given are arguments, as nodes of the tape, with the inputs of the reader's body.
         """

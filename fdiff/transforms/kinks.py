@@ -27,7 +27,7 @@ Outputs = dict[int, tuple[TracedArray, ...]]
 
 
 class Check(NamedTuple):
-    """One place to look at: `function` has no derivative at `point` in its argument.
+    """A point to search for: `function` has no derivative at `point` of its argument.
 
     The mask of where that is so and the argument's value are two outputs in succession, from
     `first` on. A mark has no argument to name, and a `fault` is a message that was ready before.
@@ -141,7 +141,7 @@ def _union(mask: Mask, new: Mask) -> Mask:
 def _read_entries(
     node: Node, mask: Mask, args: Sequence[TracedArray], outs: Sequence[TracedArray]
 ) -> Sequence[Mask | None]:
-    """The entries of each argument that take part where `mask` says so of the output."""
+    """For each argument, the entries from which the output's entries `mask` are computed."""
     primitive, structure = node.primitive, node.primitive.structure
     floating = outs[0].type.floating
     if structure.chooses and floating:
@@ -156,7 +156,7 @@ def _read_entries(
 def _chosen(
     node: Node, mask: Mask, args: Sequence[TracedArray], outs: Sequence[TracedArray]
 ) -> list[Array | None]:
-    """The entries that a maximum or minimum takes, where `mask` says that it takes part.
+    """The entries that a maximum or minimum selects, for output entries in `mask`.
 
     The others have no part in the derivative: their kinks do not count.
     """

@@ -38,7 +38,7 @@ def late_step(module: str, name: str) -> Callable[..., Any]:
 def step_where(
     ops: Sequence[Primitive], module: str, name: str, least: int = 1
 ) -> Callable[..., Tape]:
-    """The same of a function that changes no tape with fewer than `least` operands of `ops`."""
+    """A `late_step` that returns tapes with fewer than `least` operands of `ops` unchanged."""
     step = late_step(module, name)
 
     def run(tape: Tape, *details: object, **options: object) -> Tape:

@@ -24,8 +24,8 @@ from ..tape import Tape
 from .activity import depends, influenced
 from .custom_calls import checkpoints_inlined
 from .derivative_tapes import choose
+from .patterns.jacobian_pattern import pattern
 from .pipeline import TANGENTS, VALUE, derive
-from .sparsity.jacobian_pattern import pattern
 from .terms.entry_places import entry_places
 
 

@@ -82,7 +82,7 @@ def _has_finite_slopes(nodes: Sequence[Node], node: Node, moving: Sequence[int])
 
 
 def _constant_below(nodes: Sequence[Node], i: int) -> np.ndarray | None:
-    """The constant that a node moves the entries of; None where it is none."""
+    """The constant whose entries a node moves; None for other nodes."""
     while nodes[i].primitive.structure.moves and len(nodes[i].args) == 1:
         (i,) = nodes[i].args
     return nodes[i].value if nodes[i].primitive is CONSTANT else None
@@ -100,7 +100,7 @@ class CertainEntries:
         self.bounds: dict[int, Bound | None] = {}
 
     def is_full(self, mask: int) -> bool:
-        """Whether a mask is known to leave nothing out."""
+        """Whether a mask is certain to keep all entries."""
         bound = self._bound(mask, DEEP)
         return bound is not None and bool(bound.value.all())
 
@@ -163,7 +163,7 @@ def has_poles(tape: Tape, outputs: Sequence[int]) -> bool:
 
 
 def behind_poles(tape: Tape, moves: Sequence[int], *, beyond: bool) -> set[int]:
-    """The nodes that move and are computed from such values; `beyond` the inputs there are some."""
+    """The moving nodes computed from values with poles; with `beyond`, inputs have poles."""
     nodes = {i for i in tape.inputs if beyond and moves[i]}
     for i, node in enumerate(tape.nodes):
         if moves[i] and (not nodes.isdisjoint(node.args) or _has_pole(node)):

@@ -105,7 +105,7 @@ def _run_steps(pipeline: Pipeline, tape: Tape, request: Request) -> Tape:
 
 
 def shared(name: str, pipeline: Pipeline, leaves: str) -> Transform:
-    """The step that takes a pipeline, once for all that ask for the same while its tape lives."""
+    """A pipeline as one step, whose result is cached while the tape lives."""
     tapes: WeakValues[object, Tape] = WeakValues()
 
     def run(tape: Tape, request: Request) -> Tape:
@@ -122,18 +122,18 @@ def shared(name: str, pipeline: Pipeline, leaves: str) -> Transform:
 
 def _enter_body_rules() -> None:
     """Import the transforms of bodies of loops and branches (`ops/control/loop.py: body_rules`)."""
-    for name in ("loops.branch_rules", "loops.loop_segments"):
+    for name in ("loops.branch_rules", "loops.loops_within_budget"):
         imported(f".{name}", __package__)
 
 
-cut_loops = late_step("loops.loop_segments", "within_budget")
+cut_loops = late_step("loops.loops_within_budget", "within_budget")
 split_complex_loops = late_step("loops.complex_loops", "split_complex_loops")
 hooks.enter_body_rules, hooks.within_budget = _enter_body_rules, cut_loops
 _hoist_and_prune = late_step("loops.loop_invariants", "hoist_and_prune")
 
 
 def lean_loops(tape: Tape) -> Tape:
-    """The tape whose loops compute in each trip only what differs, and is read."""
+    """The tape with loop invariants hoisted, and outputs pruned that nobody reads."""
     return _hoist_and_prune(tape) if has_loops(tape) else tape
 
 
@@ -141,11 +141,12 @@ def has_loops(tape: Tape) -> bool:
     return any(node.primitive.family == "loop" for node in tape.nodes)
 
 
+_batch_loops = late_step("prepare.loop_batches", "batch_loops")
+
+
 def batch_loops(tape: Tape) -> Tape:
     """`prepare.loop_batches.batch_loops`, for programs that hold loops."""
-    if next(tape.bodies(), None) is None:
-        return tape
-    return late_step("prepare.loop_batches", "batch_loops")(tape)
+    return tape if next(tape.bodies(), None) is None else _batch_loops(tape)
 
 
 stop_cancelling_shifts = step_where((exp,), "prepare.cancelling_shifts", "stop_cancelling_shifts")
@@ -157,6 +158,13 @@ reroll_loops = step_where(  # eight parts at least (`prepare/loop_rerolling.py: 
 )
 recognise_matrix_functions = late_step("prepare.spectral_functions", "recognise_matrix_functions")
 rows_read = step_where((gather,), "sparsity.row_selection", "rows_read")
+
+
+def _matrix_functions(tape: Tape) -> Tape:
+    """Recognise functions of symmetric matrices, once the table that has ``eigh`` is loaded."""
+    loaded = "fdiff.ops.linear_algebra.eigenvalues" in sys.modules
+    return recognise_matrix_functions(tape) if loaded else tape
+
 
 # --- steps: name, what it does; what it needs; what it leaves true -------------------------------
 # fmt: off
@@ -257,12 +265,6 @@ def _has_complex_bodies(tape: Tape) -> bool:
 
 
 # --- pipelines ------------------------------------------------------------------------------------
-def _matrix_functions(tape: Tape) -> Tape:
-    """Recognise functions of symmetric matrices, once the table that has ``eigh`` is loaded."""
-    loaded = "fdiff.ops.linear_algebra.eigenvalues" in sys.modules
-    return recognise_matrix_functions(tape) if loaded else tape
-
-
 PREPARE = (SPECTRAL, STOP_SHIFTS, REROLL, BATCH_LOOPS, HOIST, SPLIT)  # once for each trace
 VALUE = (SIMPLIFY,)  # jit, source
 GUARD = (CHECK, SIMPLIFY)  # last, where a kernel is to check the guards as well

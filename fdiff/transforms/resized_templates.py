@@ -1,4 +1,4 @@
-"""Templates for other sizes: the rules of most ops know sizes as entries of shapes alone.
+"""Templates for other sizes: rules of most ops use sizes only as entries of shapes.
 
 What such a rule enters for arrays of other sizes differs in the shapes, as long as the same sizes
 are equal to each other, to one, or to zero. So a template is made once for all lengths: our own,

@@ -31,8 +31,8 @@ from .simplify import SimplifyingTrace
 _SCALED = (SCALED, negative.name, spread.name)
 _PLAIN: Seeds = (False,)
 _MASKED: Seeds = (True,)
-opened_loops = step_where((LOOP,), "loops.loop_memory", "opened_loops")
-closed_loops = step_where((LOOP,), "loops.loop_memory", "closed_loops")
+opened_loops = step_where((LOOP,), "loops.loop_pullbacks", "opened_loops")
+closed_loops = step_where((LOOP,), "loops.loop_pullbacks", "closed_loops")
 
 
 def vjp(
@@ -254,7 +254,7 @@ class _ReverseSweep(CotangentSums):
         self.order = iter(range(len(tape) - 1, -1, -1))  # progress asks how many are left
 
     def seed(self, i: int, bar: int, mask: int | None = None) -> None:
-        """Begin with a cotangent of node `i`."""
+        """Set the initial cotangent of node `i`."""
         if self.wanted[i]:
             self.accumulate(i, bar, mask, None)
 
@@ -305,7 +305,7 @@ class _ReverseSweep(CotangentSums):
         return Node(square, node.args[:1], (), node.types)
 
     def _pull_parts(self, i: int, node: Node, line: Line | None) -> None:
-        """Pull through a node with several outputs, some of which have cotangents."""
+        """Pull back through a node with several outputs, some of which have cotangents."""
         parts = self.parts.pop(i)
         if node.primitive.structure.selects and self.fragile.of_any(node.args):
             for k, (bar, mask) in parts.items():

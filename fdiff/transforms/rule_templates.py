@@ -39,9 +39,9 @@ TangentPositions = list[int | None]  # by output of a node; None where it does n
 class Rule(NamedTuple):
     """A kind of rule, as a function of traced arrays.
 
-    ``ask(node, detail, seeds, args, outs)`` gives the results and what they are; `detail` says what
-    is asked of the rule. ``types(op, detail)`` are the types of the `seeds` (cotangents, then
-    their masks; tangents) and of the outputs of the op, as far as the rule reads them.
+    ``ask(node, detail, seeds, args, outs)`` gives the results and their meanings; `detail` states
+    the request. ``types(op, detail)`` are the types of the `seeds` (cotangents, then their masks;
+    tangents) and of the outputs of the op, as far as the rule reads them.
     """
 
     call: str
@@ -122,7 +122,7 @@ def _batch(
     node: Node, axes: tuple[Sequence[bool], int], _: TracedArrays, args: TracedArrays,
     outs: TracedArrays,
 ) -> tuple[list[object], None]:  # fmt: skip
-    """The batching rule; the arguments are those that carry the axis or do not."""
+    """The batching rule, for the arguments that carry the axis and those that do not."""
     mapped, size = axes
     return [*widen(node, args, [bool(m) for m in mapped], size)], None
 

@@ -47,7 +47,7 @@ class Step(NamedTuple):
 
 
 class Simplifier(Builder):
-    """A builder that enters what the rewrites of its op put in the place of a node.
+    """A builder that simplifies: it applies the rewrites of an op before it enters a node.
 
     `notable` are the nodes that rules look for among the arguments of others, by kind; `constants`
     too are looked for: a node of constants alone is one.
@@ -87,7 +87,7 @@ class Simplifier(Builder):
         return shorter_node
 
     def _note(self, first: int) -> None:
-        """Remember what may be looked for among the nodes from `first` on."""
+        """Index the nodes from `first` on for later look-ups."""
         nodes = self.nodes
         for i in range(first, len(nodes)):
             node = nodes[i]
@@ -117,7 +117,7 @@ class Simplifier(Builder):
         return None
 
     def _folded(self, node: Node) -> int | None:
-        """The constant that a small node of constants is."""
+        """The value of a small node whose operands are constants, as a constant."""
         if len(node.types) > 1 or node.type.size > FOLD_LIMIT:
             return None
         if not node.primitive.lowering.folds:
@@ -164,7 +164,7 @@ class Simplifier(Builder):
             ids.append(node_id)
 
     def adopt(self, tape: Tape) -> None:
-        """Begin with the nodes of a tape that is simple, under their own ids."""
+        """Take the nodes of a simplified tape as the first nodes, with their ids."""
         self.nodes, self.inputs, self.lines = [*tape.nodes], [*tape.inputs], {**tape.lines}
         self._ids = {node[:3]: i for i, node in enumerate(tape.nodes)}
         self._note(0)
@@ -253,7 +253,7 @@ class SimplifyingTrace(Trace):
 
 
 def simplify(tape: Tape) -> Tape:
-    """The same program after one pass of the rewrites and removal of dead nodes."""
+    """Apply the rewrites in one pass, and remove dead nodes."""
     builder = Simplifier()
     with Stage(nodes=builder.nodes):
         ids = builder.replay(tape)

@@ -122,8 +122,10 @@ def forgotten():
 @pytest.mark.parametrize("body", rows(MERGED))
 def test_ways_that_write_are_one_program(body, monkeypatch):
     calls = []
-    trace = program.trace_variant
-    monkeypatch.setattr(program, "trace_variant", lambda given: calls.append(1) or trace(given))
+    trace = program.trace_checking_memos
+    monkeypatch.setattr(
+        program, "trace_checking_memos", lambda given: calls.append(1) or trace(given)
+    )
     monkeypatch.setenv("FDIFF_TIER", ["interpret", "compile"][len(body) % 2])
     given = points(30)
     same(body, VALUES[len(body) % 3], [*given, *given])

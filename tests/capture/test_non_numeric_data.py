@@ -118,12 +118,15 @@ def test_data_is_compared_by_content(name, call):
 def traces(g, *args):
     """How often the function is traced in one call more."""
     seen = []
-    original = fdiff.dispatch.program.trace_variant
-    fdiff.dispatch.program.trace_variant = lambda *a, **k: (seen.append(1), original(*a, **k))[1]
+    original = fdiff.dispatch.program.trace_checking_memos
+    fdiff.dispatch.program.trace_checking_memos = lambda *a, **k: (
+        seen.append(1),
+        original(*a, **k),
+    )[1]
     try:
         g(*args)
     finally:
-        fdiff.dispatch.program.trace_variant = original
+        fdiff.dispatch.program.trace_checking_memos = original
     return len(seen)
 
 

@@ -50,12 +50,15 @@ def check(f, x=X, rtol=1e-7):
 def traces(g, x=X):
     """How often the function is traced in two calls more."""
     seen = []
-    original = fdiff.dispatch.program.trace_variant
-    fdiff.dispatch.program.trace_variant = lambda *a, **k: (seen.append(1), original(*a, **k))[1]
+    original = fdiff.dispatch.program.trace_checking_memos
+    fdiff.dispatch.program.trace_checking_memos = lambda *a, **k: (
+        seen.append(1),
+        original(*a, **k),
+    )[1]
     try:
         g(x), g(x)
     finally:
-        fdiff.dispatch.program.trace_variant = original
+        fdiff.dispatch.program.trace_checking_memos = original
     return len(seen)
 
 

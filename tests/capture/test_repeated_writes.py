@@ -193,8 +193,8 @@ def traces(monkeypatch):
         found.append(given.f)
         return trace(given)
 
-    trace = program.trace_variant
-    monkeypatch.setattr(program, "trace_variant", counted)
+    trace = program.trace_checking_memos
+    monkeypatch.setattr(program, "trace_checking_memos", counted)
     return found
 
 

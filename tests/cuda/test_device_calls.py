@@ -9,7 +9,7 @@ import pytest
 from numba import cuda
 
 import fdiff
-from fdiff.dispatch.tiers import cuda_runner, tiered_execution
+from fdiff.dispatch.tiers import runner_choice, tiered_execution
 from fdiff.errors import (
     DeviceError,
     DtypeError,
@@ -431,7 +431,7 @@ def test_sums_in_one_order_are_another_program(monkeypatch):
         prepared = fdiff.grad(scattered, device="cuda")
         assert_close(prepared(X), wanted)
         (runner,) = [
-            r for r in cuda_runner._runners.values() if r.state() != "not run yet, on CUDA"
+            r for r in runner_choice._cuda_runners.values() if r.state() != "not run yet, on CUDA"
         ]
         texts.append(runner._program.program.text)
     assert "atomic" in texts[0]
@@ -575,9 +575,9 @@ def test_equal_tapes_share_their_kernels():
     fdiff.cache_clear()
     fdiff.grad(f, device="cuda")(X)
     fdiff.grad(lambda x: np.sum(np.sin(x) * x), device="cuda")(X)
-    assert len(cuda_runner._runners) == 1
+    assert len(runner_choice._cuda_runners) == 1
     fdiff.cache_clear()
-    assert not cuda_runner._runners
+    assert not runner_choice._cuda_runners
 
 
 @pytest.mark.parametrize("use_device", [None, "cuda"])

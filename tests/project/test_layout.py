@@ -40,6 +40,19 @@ CIRCLES = [  # each a set of modules that import one another
 LATE_CIRCLES: dict[str, str] = {}
 INSIDE_KERNELS: dict[str, str] = {}  # who imports what from inside of `fdiff.kernels`
 SAME_CLASS_NAMES: set[str] = set()
+# Names of type aliases that mean several types, or a type and a class.
+SAME_ALIASES = {
+    *re.findall(
+        r"\w+",
+        """
+    Args Argument Arguments Around Array Arrays Axes Axis Bars Bits Blocks Body Branches Buffer
+    Call Check Dims Edge Entries Flat Formula Function Hint Ids Item Key Kind Known Layout Line
+    Lines Loops Lowering Mask Matrix Number Operand Options Pair Part Place Places Point
+    Prepared Ranges Result Routine Row Rows Rule Run Runs Shape Size Slices Source Span Split
+    Step Structure Task Tree Trips Types Value Values Variable View Watcher Way Words
+    """,
+    )
+}
 
 
 def dotted(path):
@@ -176,17 +189,19 @@ def test_names_of_values_say_what_the_values_are():
 
 
 SHORT = re.compile(r"\b(that|those)\s+of\b")
-RIDDLES = re.compile(r"\bso\s+many\b|\bwhoever\b|\bwhat\b.*\bwhat\b", re.IGNORECASE | re.DOTALL)
+RIDDLES = re.compile(r"\AThe\s+same\b|\bso\s+many\b|\bwhoever\b", re.IGNORECASE)
+TWICE = re.compile(r"\bwhat\b.*\bwhat\b", re.IGNORECASE | re.DOTALL)  # in the first paragraph
 
 
 def test_docstrings_repeat_their_nouns():
-    """A reader need not look back for the noun that "that of", "so many" or "what" stands for."""
+    """A reader need not look back for the noun that "that of", "the same" or "what" stands for."""
     riddles = []
     for module, tree in TREES.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 text = ast.get_docstring(node) or ""
-                if RIDDLES.search(text.partition("\n\n")[0]) or SHORT.search(text):
+                first = text.partition("\n\n")[0]
+                if RIDDLES.search(text) or SHORT.search(text) or TWICE.search(first):
                     riddles.append(f"{module}:{getattr(node, 'lineno', 1)}")
     assert riddles == []
 
@@ -664,6 +679,21 @@ def test_no_two_classes_have_one_name():
     )
     # What is gone is deleted from SAME_CLASS_NAMES.
     assert {name for name, count in counts.items() if count > 1} == SAME_CLASS_NAMES
+
+
+def test_no_two_aliases_have_one_name():
+    """An alias of a type has one meaning, which is no class; equal aliases may share a name."""
+    meanings = collections.defaultdict(set)
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                meanings[node.name].add(module)
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                if name[0].isupper() and not name.isupper():
+                    meanings[name].add(ast.unparse(node.value))
+    assert {name for name, texts in meanings.items() if len(texts) > 1} <= SAME_ALIASES
 
 
 def test_files_that_are_named_in_docstrings_and_comments_exist():

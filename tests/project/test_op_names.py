@@ -31,7 +31,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "capture/written/write_log.py": ("copy item", "how a plain run has a value"),
     "dispatch/numpy_warnings.py": ("divide all log", "words of `numpy.errstate` and `warnings`"),
     "distributed/cluster_calls.py": ("log", "words of `numpy.errstate`"),
-    "functional/operators/complex_rules.py": ("conjugate", "a choice of the user's"),
+    "functional/call/complex_rules.py": ("conjugate", "a choice of the user's"),
     "kernels/bytecode/opcodes.py": ("max min", FUNCTION),
     "kernels/bytecode/opcode_bodies.py": (
         "copy cumsum cumprod cummax recurrence gather scatter_set", "names of instructions",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import fdiff
 from fdiff.dispatch.program import Program
 from fdiff.functional.operators.structured_steps import CHANGES, STRUCTURES
-from fdiff.transforms.sparsity.column_colouring import colours
+from fdiff.transforms.patterns.column_colouring import colours
 from fdiff.transforms.terms import dense_tapes
 from fdiff.transforms.terms.gathered_rows import columns_of_gathered_rows
 

@@ -12,9 +12,9 @@ from fdiff import kernels
 from fdiff.tape import verify
 from fdiff.transforms.batch import batch
 from fdiff.transforms.forward import jvp
+from fdiff.transforms.patterns.column_colouring import colours
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
-from fdiff.transforms.sparsity.column_colouring import colours
 
 UNARY = {  # of any array to one like it, bounded slopes
     "sin": np.sin,

@@ -6,7 +6,7 @@ import pytest
 import fdiff
 from fdiff.ops.control.loop import LOOP
 from fdiff.tape import ITEM
-from fdiff.transforms.loops import loop_segments
+from fdiff.transforms.loops import loops_within_budget
 from fdiff.transforms.loops.loop_merging import merge_loops
 
 X = np.array([0.3, -0.8, 1.1])
@@ -80,10 +80,10 @@ def test_results_are_those_of_separate_loops(name, tier, operator, monkeypatch):
         merges.append(len(loops(tape)) - len(loops(merged)))
         return merged
 
-    monkeypatch.setattr(loop_segments, "merge_loops", watched)
+    monkeypatch.setattr(loops_within_budget, "merge_loops", watched)
     together = evaluated(lambda x: scale * f(x))
     assert any(merges)
-    monkeypatch.setattr(loop_segments, "merge_loops", lambda tape: tape)
+    monkeypatch.setattr(loops_within_budget, "merge_loops", lambda tape: tape)
     separate = evaluated(lambda x: f(x) * scale)  # another tape, with a kernel of its own
     parts = (together, separate) if isinstance(together, tuple) else ((together,), (separate,))
     for a, b in zip(*parts, strict=True):
@@ -237,7 +237,7 @@ def test_random_loops_give_the_bits_of_separate_loops(seed, monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "interpret")
     f = random_scan(seed)
     with monkeypatch.context() as patched:
-        patched.setattr(loop_segments, "merge_loops", lambda tape: tape)
+        patched.setattr(loops_within_budget, "merge_loops", lambda tape: tape)
         separate = [evaluated(lambda x: f(x) * 2.0) for evaluated in OPERATORS.values()]
     together = [evaluated(lambda x: 2.0 * f(x)) for evaluated in OPERATORS.values()]
     for own, others in zip(together, separate, strict=True):

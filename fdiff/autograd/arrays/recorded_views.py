@@ -47,7 +47,7 @@ class ViewCall(NamedTuple):
     leaf: int
 
     def on(self, x: object) -> object:
-        """The same view of another array: recorded, plain or traced."""
+        """Take this view of another array: recorded, plain or traced."""
         values = list(self.call.values)
         values[self.place] = x
         args, kwargs = self.call.rebuild(values)
@@ -69,7 +69,7 @@ class ViewOfOne(NamedTuple):
     key: object
 
     def on(self, x: object) -> object:
-        """The same view of another array: recorded, plain or traced."""
+        """Take this view of another array: recorded, plain or traced."""
         return self.what(x, *self.args, **self.kwargs)
 
 
@@ -177,7 +177,7 @@ _MODES = {
 def view_of_mode(made_in: str, what: str, reason: str = "") -> RuntimeError:
     """The error for a store, recorded, into memory that a view looks at which no mode recorded.
 
-    `what` says where it was made; `reason` why it is refused, and what to do, where not as usual.
+    `what` says where it was made; `reason` why it is refused, with the way out, where not as usual.
     """
     now, block = _MODES[made_in]
     usual = (

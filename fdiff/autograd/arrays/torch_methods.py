@@ -125,7 +125,7 @@ _OF_RECORDED = {"detach": stop_gradient, "clone": np.copy}  # which the class ha
 
 
 def _view(self: RecordedArray, *shape: Any, **kwargs: object) -> Any:
-    """The same entries in another shape; with a dtype, as `numpy.ndarray.view`."""
+    """The entries in another shape; with a dtype, as `numpy.ndarray.view`."""
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     if not sizes or not all(isinstance(n, int | np.integer) for n in sizes):
         return _dtype_view(self, *shape, **kwargs)

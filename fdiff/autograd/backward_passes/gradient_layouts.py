@@ -72,10 +72,8 @@ def accumulated(grad: np.ndarray, gradient: np.ndarray, *, create_graph: bool) -
 
     Parameters
     ----------
-    grad, gradient : ndarray
-        What is there, and what is added, of the same shape.
-    create_graph : bool
-        Whether the sum is a new array; else `grad` is added to in place.
+    grad, gradient : ndarray The gradient so far and the gradient to add, of one shape. create_graph
+    : bool Whether the sum is a new array; else `grad` is added to in place.
 
     Returns
     -------

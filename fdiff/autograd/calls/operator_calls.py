@@ -17,7 +17,7 @@ import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import native
 from ...dispatch.call_tracing import CallToTrace
-from ...dispatch.memo_derivatives import trace_variant
+from ...dispatch.memo_derivatives import trace_checking_memos
 from ...dispatch.numpy_warnings import warn_of_tape
 from ...dispatch.variant import Traced, Variant
 from ...errors import called
@@ -127,7 +127,7 @@ def _recorded(
     """
     order = [k for k, x in enumerate(leaves) if isinstance(x, RecordedArray) and x.requires_grad]
     request = CallToTrace(call, call, public, values, spec, order, Spec(None), once=True)
-    variant, extra = trace_variant(request)
+    variant, extra = trace_checking_memos(request)
     traced = variant.traced
     operands = [leaves[k] for k in traced.positions]
     operands = [x if isinstance(x, RecordedArray) else np.asarray(x) for x in (*operands, *extra)]

@@ -40,7 +40,7 @@ class LoopNames(NamedTuple):
     """The variables of a loop: `carried` are handed over, arrays in the `stored` stored into.
     Of these, the `replaced` are assigned, too.
 
-    The lists in `grown` are appended to, and so many of their last elements are read; all that the
+    The lists in `grown` are appended to, which says how many last elements are read; all that the
     `displayed` ones get is made where they are appended to.
     Code uses attributes of `objects`.
     Arrays in the `unshared` have no other name. Nothing behind the loop reads the `dead`.

@@ -90,7 +90,7 @@ class Scope:
         return MISSING
 
     def hiding(self, names: Iterable[str]) -> Self:
-        """The same but for names that a comprehension assigns."""
+        """The scope without names that a comprehension assigns."""
         inner = copy(self)
         inner.hidden = self.hidden.union(names)
         return inner

@@ -169,8 +169,8 @@ class RepeatedWrites:
     ) -> None:
         """Note a write to a place, MISSING for what was deleted.
 
-        `words` say what was written, for where it cannot be repeated; `before` is the node of
-        what was read there.
+        `words` name the written value, for where it cannot be repeated; `before` is the node of the
+        value that was read there.
         """
         able = place is not None and self._may_change(before)
         if not able or not self._noted("write", place, value):

@@ -87,7 +87,7 @@ class Growth(NamedTuple):
     fixed: int
 
     def on(self, nodes: Mapping[int, int]) -> Growth:
-        """The same, with the node of `start` on another tape."""
+        """The growth with the node of `start` on another tape."""
         return self if self.start is None else self._replace(start=nodes[self.start])
 
 

@@ -54,7 +54,7 @@ def partial_loop(node: Node, args: Values, begin: int) -> Partial:
 
 
 def _conditional(params: dict[str, Any], arrays: list[np.ndarray]) -> Partial:
-    """The same for a loop with a condition: its trips are one more carry, with a limit."""
+    """`partial_loop` for a loop with a condition: its trips are one more carry, with a limit."""
     body, cond, carries = params["body"], params["cond"], params["carries"]
     types = [ArrayType(x.shape, x.dtype) for x in arrays]
 

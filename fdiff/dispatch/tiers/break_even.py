@@ -36,8 +36,8 @@ Layouts = tuple[str, ...]  # of the inputs of a kernel: "C" for contiguous, "A" 
 class Account:
     """The use of a tape so far.
 
-    `spent` is the number of seconds that slower tiers took, in so many `calls`; `asked` says
-    whether the user requested a kernel; `call` is the public call that runs the tape, for messages.
+    `spent` is the number of seconds that slower tiers took in all `calls`; `asked` says whether the
+    user requested a kernel; `call` is the public call that runs the tape, for messages.
     """
 
     __slots__ = ("asked", "call", "calls", "spent")

@@ -1,6 +1,5 @@
 """Tapes on a GPU: every call of a tape runs its CUDA program, and no part of it runs on the CPU.
 
-`runner_on(device, tape)` returns the runner of a tape: the tiers of the CPU, or a `CudaRunner`.
 NumPy arrays among the inputs are copied to the device at each call, captured arrays too, so that a
 change of their entries is seen. Results lie on the device if any argument lies there; otherwise
 they are NumPy arrays.
@@ -14,14 +13,12 @@ from typing import TYPE_CHECKING
 import fdiff.intact_numpy as np
 
 from ... import kernels
-from ...bounded_cache import keep_recent
-from ...device_arrays import CPU, DeviceArray
+from ...device_arrays import DeviceArray
 from ...errors import UnsupportedError, failure
 from ...tape import Tape
-from ...transforms.custom_calls import inlined
 from .break_even import scheduling
 from .kernel_tier import names_of
-from .tiered_execution import KEPT, Runner, runner
+from .tiered_execution import Runner
 
 if TYPE_CHECKING:
     from ...kernels import CudaExecutable
@@ -71,19 +68,3 @@ class CudaRunner(Runner):
     def state(self) -> str:
         """How the tape runs, in words: a line of the `repr` of a function."""
         return "not run yet, on CUDA" if self._program is None else self._program.state
-
-
-_runners: dict[Tape, CudaRunner] = {}
-
-
-def runner_on(device: str, tape: Tape) -> Runner:
-    """The runner of `tape` on a device, shared by equal tapes."""
-    tape = inlined(tape)
-    if device == CPU:
-        return runner(tape)
-    return keep_recent(_runners, tape, _runners.get(tape) or CudaRunner(tape), KEPT)
-
-
-def forget() -> None:
-    """Drop every program on a device."""
-    _runners.clear()

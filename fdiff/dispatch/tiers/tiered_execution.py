@@ -113,7 +113,7 @@ class Runner:
         return None if kernel is None else kernel.parts()
 
     def parts_by_libm(self) -> CallParts | None:
-        """The same where angles are out of range; None unless such calls have been met."""
+        """The kernel for angles that are out of range; None unless such calls have been met."""
         kernel = self._kernels.contiguous
         return None if kernel is None else kernel.parts_by_libm()
 

@@ -33,14 +33,15 @@ from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray
 from ...trace.trace_stack import forget_abandoned
 from ...tree import map_leaves
-from ..operators.point_conversion import floating, refuse_integers
 from .device_calls import check_outer_device, placed, returned, tracing_for
 from .input_checks import check_point
 from .kink_policy import mark_kinks
-from .late_functions import late, of_partitions
+from .late_functions import late
+from .point_conversion import floating, refuse_integers
 
 if TYPE_CHECKING:
     from .operator_call import OperatorCall
+    from .prepared import Origin
 
 note_place = late("call.numpy_error_lines", "note_place")
 warn_after_hint = forking.late("numpy_warnings", "fdiff.dispatch", "warn_after_hint")
@@ -61,6 +62,12 @@ def recorded_arrays(call: OperatorCall) -> object:
     assert again is not None
     results = recorded(again, call.name, call.f, call.original_args, call.kwargs)
     return call if results is None else results[0]
+
+
+def of_partitions(f: object, origin: Origin) -> Any:
+    """The sum that an operator makes of a sum over partitions; None for other functions."""
+    derived = hooks.over_partitions
+    return None if derived is None else derived(f, origin)
 
 
 def over_partitions(call: OperatorCall) -> object:

@@ -24,9 +24,9 @@ from ...trace.handler_arguments import shape_of
 from ...trace.local_arrays import LocalArray
 from ...tree import Spec, flatten, node_parts, paths
 from ...user_lines import scipy_call
-from ..operators.complex_rules import refuse_complex
-from ..operators.point_conversion import as_point, ragged
 from ..options import refuse_argnums, refuse_position
+from .complex_rules import refuse_complex
+from .point_conversion import as_point, ragged
 
 ARRAYS = (np.ndarray, np.generic, float, int, complex, TracedArray, DeviceArray)
 ARRAY_OR_TUPLE = "must be either an array or a tuple of arrays but the"

@@ -12,8 +12,8 @@ from ...dispatch.plans import DERIVING, Effort, OperatorPlan
 from ...dispatch.program import MakePlan, Program, program_of
 from ...dispatch.variant import Traced, Variant
 from ...tree import map_leaves
-from ..operators.point_conversion import body_of_operator
 from .device_calls import on_host
+from .point_conversion import body_of_operator
 from .prepared import Origin
 
 Check = Callable[[Traced, str], object]

@@ -113,6 +113,6 @@ def _nested_codes(code: CodeType) -> list[CodeType]:
 
 
 def _in_file(code: CodeType, name: str) -> CodeType:
-    """The same code, of another file."""
+    """A copy of the code that names another file."""
     consts = [_in_file(c, name) if isinstance(c, CodeType) else c for c in code.co_consts]
     return code.replace(co_filename=name, co_consts=tuple(consts))

@@ -29,10 +29,10 @@ from ...trace.trace_stack import stack
 from ...tracebacks import line_of, public
 from ...user_lines import file_label, printable
 from ..annotations import A, Array, P, Point, R, X
-from ..operators.point_conversion import floating
 from .device_calls import placed, tracing_for
 from .documentation import ComputedAttribute, call_form, document, signature
 from .late_functions import late
+from .point_conversion import floating
 
 if TYPE_CHECKING:
     from ...dispatch.fast_paths.recorded_plans import Split

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...errors import InputError, called, choice, failure
 from ...process.forking import late
 from ...tracebacks import public
-from ..call.late_functions import of_partitions
+from ..call.call_execution import of_partitions
 from ..call.prepared import Origin, Prepared, example_arguments
 
 if TYPE_CHECKING:

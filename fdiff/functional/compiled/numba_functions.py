@@ -17,7 +17,7 @@ from ...foreign_errors import hiding
 from ...process.forking import no_fork
 from ...tracebacks import public
 from ..annotations import P, R
-from ..call.late_functions import of_partitions
+from ..call.call_execution import of_partitions
 from ..call.prepared import AnyPrepared, Origin, Prepared, example_arguments
 
 if TYPE_CHECKING:

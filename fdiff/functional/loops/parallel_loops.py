@@ -186,7 +186,7 @@ def _one_by_one(xs: list[Array]) -> bool:
 
 
 def _by_loop(f: Combine, xs: list[Array], count: int) -> list[Array]:
-    """The same by a loop, whose carry is the latest result."""
+    """The partial results, by a loop whose carry is the latest result."""
     if count < 2:
         return xs
     kept = [x.dtype for x in f([x[:1] for x in xs], [x[1:2] for x in xs])]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ...device_arrays import CPU
 from ...dispatch.plans import Arrays, EagerStep, OperatorPlan, PlanStep, Run
 from ...dispatch.variant import Traced
+from ..call.complex_rules import check_complex, refuse_complex
 from ..call.input_checks import (
     check_columns,
     check_one_element,
@@ -30,7 +31,6 @@ from .block_results import (
     nested_hessians,
     nested_jacobian,
 )
-from .complex_rules import check_complex, refuse_complex
 from .dense_modes import dense_blocks, jacobian_blocks
 from .dense_sweeps import ChunkedSweeps, DenseDerivative, OneSweep, gives_one_element, gradient_tape
 

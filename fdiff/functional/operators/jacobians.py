@@ -13,6 +13,7 @@ from ...errors import called
 from ...foreign_errors import not_foreign
 from ...tracebacks import public, trim
 from ..annotations import Array, AtPoint, BlockKeywords, Entries, JacobianKeywords, P, Places, Point
+from ..call.complex_rules import check_choice, check_leaves
 from ..call.invocation import immediate_call, prepared_operator
 from ..call.late_functions import late
 from ..call.operator_call import Operator
@@ -26,7 +27,6 @@ from ..options import (
     check_flags,
     check_mode,
 )
-from .complex_rules import check_choice, check_leaves
 from .dense_plans import check_jacobian, jacobian_plan
 
 if TYPE_CHECKING:

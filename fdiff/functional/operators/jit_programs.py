@@ -11,12 +11,12 @@ from ...capture.dependencies import retained_data
 from ...device_arrays import CPU
 from ...dispatch.arguments import Function
 from ...dispatch.fast_paths.fast_path import forget as forget_fast_paths
-from ...dispatch.plans import PREPARING, Arrays, OperatorPlan, Run
+from ...dispatch.plans import PREPARING, Arrays, OperatorPlan, Run, derived_step
 from ...dispatch.program import Program
 from ...dispatch.program import forget as forget_programs
 from ...dispatch.tiers.compiler_defects import Defect
 from ...dispatch.tiers.compiler_defects import forget as forget_defects
-from ...dispatch.tiers.cuda_runner import forget as forget_cuda_runners
+from ...dispatch.tiers.runner_choice import forget as forget_cuda_runners
 from ...dispatch.tiers.tiered_execution import forget as forget_runners
 from ...dispatch.variant import Traced, Variant
 from ...errors import InputError, UnsupportedError, called, failure, flag, shown
@@ -31,7 +31,6 @@ from ...tree import map_leaves
 from ..annotations import P, R, T
 from ..call.device_calls import tracing_for
 from ..call.invocation import prepared_operator
-from ..call.late_functions import step_of
 from ..call.operator_call import Operator
 from ..call.prepared import AnyPrepared, Prepared, example_arguments
 from ..call.results import results
@@ -54,7 +53,7 @@ class ValuePlan(OperatorPlan):
 
     def __init__(self, traced: Traced) -> None:
         self.traced = traced
-        self.step = step_of(traced, VALUE, output_values)
+        self.step = derived_step(traced, VALUE, output_values)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         return results(self.traced, run(self.step, arrays))
@@ -217,7 +216,7 @@ def _traced(
 def traced_call(
     name: str, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[Variant, list[object], Tape]:
-    """The same, and the tape that kernels are made of."""
+    """The trace of `f`, the arrays it takes, and the tape that kernels are made of."""
     variant, arrays = _traced(name, f, args, kwargs)
     return variant, arrays, derive(VALUE, inlined(within_budget(variant.traced.tape)))
 

@@ -14,10 +14,10 @@ from ...transforms.pipeline import LINEAR, derive
 from ..annotations import R
 from ..call.input_checks import check_inputs, check_outputs, check_vector
 from ..call.operator_call import Operator, OperatorCall
+from ..call.point_conversion import refuse_integers
 from ..call.results import results, tangents
 from ..call.stages import answer
 from ..options import check_callable
-from .point_conversion import refuse_integers
 
 
 class LinearPlan(OperatorPlan):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 from ...device_arrays import DEVICES
 from ...dispatch.arguments import ONCE, Argnums, Function, refuse_others, without_catch_alls
 from ...dispatch.fast_paths.fast_path import known_fast_path
-from ...dispatch.plans import Arrays, Effort, OperatorPlan, Run
+from ...dispatch.plans import Arrays, Effort, OperatorPlan, Run, derived_step
 from ...dispatch.program import MakePlan
 from ...dispatch.variant import Traced
 from ...errors import InputError, called, failure
@@ -18,7 +18,7 @@ from ...transforms.pipeline import HVP, JVP, VJP
 from ..annotations import A, AtPoint, P, Places, ProductKeywords, R
 from ..call.input_checks import check_outputs, check_strict, check_vector
 from ..call.invocation import Arguments, immediate_call, prepared_function
-from ..call.late_functions import late, step_of
+from ..call.late_functions import late
 from ..call.operator_call import Operator
 from ..call.prepared import Prepared
 from ..call.results import deliver, gradients, results, tangents
@@ -45,7 +45,7 @@ class VjpPlan(OperatorPlan):
         self.traced = traced
         self.count = len(traced.tape.outputs)
         self.types = traced.tape.output_types
-        self.step = step_of(traced, VJP, vjp_values, wrt=traced.wrt)
+        self.step = derived_step(traced, VJP, vjp_values, wrt=traced.wrt)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.traced, "vjp", like="outputs")
@@ -63,7 +63,7 @@ class JvpPlan(OperatorPlan):
         self.traced = traced
         self.count = len(traced.tape.outputs)
         self.types = traced.wrt_types
-        self.step = step_of(traced, JVP, jvp_values, wrt=traced.wrt)
+        self.step = derived_step(traced, JVP, jvp_values, wrt=traced.wrt)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.traced, "jvp", like="inputs")
@@ -85,7 +85,7 @@ class HvpPlan(OperatorPlan):
         count = len(traced.tape.outputs) + len(traced.wrt)
         keep = [*[0] * value, *range(count + 1, 2 * count)]
         eager = partial(hvp_values, count=int(value))
-        self.step = step_of(traced, HVP, eager, wrt=traced.wrt, keep=keep)
+        self.step = derived_step(traced, HVP, eager, wrt=traced.wrt, keep=keep)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.traced, self.name, like="inputs")

@@ -13,11 +13,11 @@ from ...dispatch.fast_paths.fast_path import has_parameter
 from ...dispatch.program import MOST
 from ...errors import InputError, called, choice, failure, flag, shown
 from ...tree import flatten
+from ..call.complex_rules import check_choice
 from ..call.invocation import Arguments, immediate_call, no_vectors, prepared_function
 from ..call.operator_call import Check, Operator
 from ..call.prepared import AnyPrepared, Origin
 from ..options import LEFT_OUT, check_argnums, check_callable, check_device, check_mode
-from .complex_rules import check_choice
 from .dense_plans import check_hessian, check_jacobian
 from .sparse_plans import Result, array_as, coordinates, sparse_plan, values_alone
 

@@ -29,7 +29,7 @@ Arrays = Sequence[np.ndarray]
 
 
 def _strided(x: np.ndarray) -> np.ndarray:
-    """The same values far apart in memory."""
+    """A copy of the values with gaps between them in memory."""
     wide = np.zeros([3 * n for n in x.shape], x.dtype)
     places = (slice(1, None, 3),) * x.ndim
     wide[places] = x

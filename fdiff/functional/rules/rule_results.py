@@ -70,7 +70,7 @@ class RuleResults:
     ) -> Iterator[TracedArray | None]:
         """For each leaf of `owner` that is `wanted`, its derivative as an array of its type.
 
-        `words` say what it is (a cotangent), `of` what it belongs to (argument 0).
+        `words` name it (a cotangent), `of` names its owner (argument 0).
         """
         matched = self._matched(owner, result, words, of)
         for (leaf, derivative), path in zip(matched, paths(flatten(owner)[1]), strict=True):

@@ -24,7 +24,7 @@ class Layout:
 
     `packed` entries lie side by side in the order of some permutation of the axes. One object for
     equal ones, so that it is compared by identity. A truth value takes a slot too, a complex number
-    two; there are so many `slots` in all.
+    two; `slots` counts all.
     """
 
     __slots__ = ("dense", "dtype", "packed", "shape", "size", "slots", "steps")

@@ -1,7 +1,7 @@
 """Programs for a GPU: which memory they use, and which kernels and library routines run in order.
 
 A program is made of a kernel graph and the values that the graph left out (`code_generation`), and
-is run by whoever holds device arrays. All of it is text and plain data: nothing here knows a GPU.
+is run by the holders of device arrays. All of it is text and plain data: nothing here knows a GPU.
 
 What runs a program does this, once for each call:
 

@@ -143,7 +143,7 @@ class KernelTexts:
     ) -> list[str]:
         """Give each of several blocks a copy of what tiles use; the lines that find the copy.
 
-        Those that are `kept` in shared memory have so many entries.
+        `kept` has the numbers of entries of arrays in shared memory.
         """
         lines: list[str] = []
         for t in self.temporaries_of(tiles):

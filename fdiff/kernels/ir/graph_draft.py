@@ -23,8 +23,8 @@ _LARGE = 4  # a store of a quarter of an array is a large one
 class Draft:
     """A graph in the making: its operations, and the tables for what it leaves out.
 
-    That of a body, which has so many `carries`, shares the tables of the whole kernel. There sizes
-    are components up to 4, and literals up to 64: their loops stand inside of all trips.
+    That of a body, which has some `carries`, shares the tables of the whole kernel. There sizes are
+    components up to 4, and literals up to 64: their loops stand inside of all trips.
     """
 
     tape: Tape

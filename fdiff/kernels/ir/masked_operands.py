@@ -51,7 +51,7 @@ class Operand(NamedTuple):
 
 
 def masks_to_operands(tape: Tape) -> Tape:
-    """The same program with masks on operands of products that have their axes: tape to tape."""
+    """The program with masks moved to operands of products that have the axes of the masks."""
     products = {
         i: hit for i, node in enumerate(tape.nodes) if (hit := _side(tape, node)) is not None
     }

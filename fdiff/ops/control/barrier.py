@@ -30,7 +30,7 @@ def _pull(bars: Sequence[object], args: object, outs: object) -> list[object]:
 
 
 def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
-    """Without a leading axis where only the other value has one."""
+    """Batching rule; if only the other operand is mapped, its first entry stands for it."""
     x, other = align(args, mapped)
     return [apply(barrier, x, other if mapped[0] or not mapped[1] else first_entry(other))]
 

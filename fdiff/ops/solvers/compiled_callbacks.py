@@ -52,7 +52,7 @@ class PointRuns:
 
 
 def _parted(tape: Tape, own: int) -> tuple[Tape, Tape]:
-    """What the first `own` inputs do not move, and the outputs as a function of these inputs and of that."""
+    """Split a tape: values independent of the first `own` inputs, and outputs from these inputs and values."""
     nodes, moves, read = tape.nodes, bytearray(len(tape.nodes)), dict[int, None]()
     for i in tape.inputs[:own]:
         moves[i] = 1

@@ -35,7 +35,7 @@ class Equation(NamedTuple):
     def at(self, function: TracedFunction, args: Sequence[object], moving: Sequence[int] = (), more: int = 0) -> Array:
         """The first result of a function of ``x`` and extras for all elements.
 
-        It may take as well tangents of the extras `moving`, and so many cotangents `more`.
+        It may also take tangents of the extras `moving`, and `more` further cotangents.
         """
         for size, mapped in self.levels:
             flags = [True, *mapped, *[mapped[k] for k in moving], *[True] * more]

@@ -38,7 +38,7 @@ def integer(trace: Recorder, node_id: int) -> int:
 def check_tape(trace: Recorder) -> Tape | None:
     """Tape with the inputs of the trace that tells whether every guard holds; None without any.
 
-    What it adds has the lines of what is compared: the function has returned by now.
+    Its nodes have the lines of the compared nodes: the function has returned by now.
     """
     holds = -1
     for node_id, value in trace.guards.expected.items():

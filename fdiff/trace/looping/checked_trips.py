@@ -125,7 +125,7 @@ class Frame(TripNodes):
         return True
 
     def _fill_view(self, slot: int, handle: TracedArray) -> bool:
-        """Let a view stand in a slot if it is the view that it was, of what stands there."""
+        """Fill a slot with a view, if it is the template's view of the slot's array."""
         at, views = self.template.views[slot]
         root = views_to(handle)
         if root is None or root[1] != views:

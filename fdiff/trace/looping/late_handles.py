@@ -1,6 +1,6 @@
 """Handles without nodes yet: what was made, or may have been stored into, while calls were checked.
 
-Whoever asks such a handle for its node ends the checking. The node of a handle from the last trip
+A request for the node of such a handle ends the checking. The node of a handle from the last trip
 is a last carry of the loop, from another one a row of its outs; a view is taken again. Our own
 method: docs/decisions/plain-loops.md.
 """
@@ -91,7 +91,7 @@ def views_to(handle: TracedArray) -> tuple[TracedArray, list[View]] | None:
 
 
 def viewed_again(trace: Recorder, handle: TracedArray, views: Sequence[View]) -> TracedArray:
-    """The same views of another handle."""
+    """Take these views of another handle."""
     for primitive, params, fixed, part, kind in reversed(views):
         node = trace.add(primitive, (handle.id,), params)
         type_, scalar, weak = kind

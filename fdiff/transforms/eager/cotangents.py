@@ -56,7 +56,7 @@ class Cotangents:
             self.masks[a] = self._either(there, mask)
 
     def writable(self, a: int) -> np.ndarray:
-        """The cotangent of a node as an array to add to, which nobody else holds.
+        """The cotangent of a node as a private array that may be added to in place.
 
         It is masked no longer.
         """
@@ -86,7 +86,7 @@ class Cotangents:
         return self.all_entries(i) if mask is None and self.fragile.of_any(args[:1]) else mask
 
     def all_entries(self, i: int) -> Any:
-        """The mask that leaves nothing out of the cotangent of a node."""
+        """The mask that keeps all entries of the cotangent of a node."""
         return np.ones(self._shape(i), np.bool_)
 
     def _shape(self, a: int) -> tuple[int, ...]:

@@ -115,7 +115,7 @@ class PullSweep(Cotangents):
         return [bars[i] for i in wrt]
 
     def _pull_scalar(self, i: int, op: Op, args: tuple[int, ...], bar: object) -> bool:
-        """Pull through a node of single numbers; False where the rule of its op has to do that."""
+        """Pull back through a node of single numbers; False if it needs the general rule."""
         if op.scalar_rule == STORES_ENTRIES:
             pull_store(self, i, op, args)
             return True
@@ -131,7 +131,7 @@ class PullSweep(Cotangents):
         return True
 
     def _pull(self, i: int, op: Op, args: tuple[int, ...], needed: tuple[bool, ...]) -> None:
-        """Pull through one node; most have one output, and no masks are about."""
+        """Pull back through one node; the common case has one output, and no masks."""
         if self.masks or len(op.types) > 1:
             self._pull_general(i, op, args, needed)
             return

@@ -1,4 +1,4 @@
-"""Derivative rules of ops for eager traces, which ask for the same again.
+"""Derivative rules of ops for eager traces, cached because eager traces repeat them.
 
 The tape of a rule (`rule_templates.py`) is run on values as a Python function, or entered node by
 node where derivatives are to be differentiated again: docs/decisions/rule-templates.md.

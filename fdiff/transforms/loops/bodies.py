@@ -26,9 +26,7 @@ def rearranged(tape: Tape, inputs: Sequence[int], outputs: Sequence[int]) -> Tap
 
 
 def entered(tape: Tape, builder: Builder, ids: dict[int, int], outputs: Sequence[int]) -> list[int]:
-    """The ids of outputs whose nodes are entered in a builder, which already has the nodes of
-    `ids`.
-    """
+    """Enter the nodes that the outputs need, besides `ids`; return the ids of the outputs."""
     needed = needed_nodes(tape, ids, outputs)
     for i, (primitive, args, params, types) in enumerate(tape.nodes):
         if i in needed:
@@ -40,13 +38,13 @@ def entered(tape: Tape, builder: Builder, ids: dict[int, int], outputs: Sequence
 
 
 def read_inputs(tape: Tape, outputs: Sequence[int], there: Collection[int] = ()) -> Places:
-    """The positions of the inputs that these nodes need where some are there already."""
+    """The positions of the inputs that these nodes need, besides computed nodes (`there`)."""
     needed = needed_nodes(tape, there, outputs)
     return tuple([k for k, i in enumerate(tape.inputs) if i in needed])
 
 
 def moving(body: Tape, carries: int, flags: Sequence[bool]) -> Places:
-    """The inputs of a loop's body that move where those with `flags` move at first."""
+    """The inputs of a loop's body that move if those with `flags` move in the first trip."""
     marked = {k for k, move in enumerate(flags) if move and body.input_types[k].floating}
     while True:
         marks = reached(body, {body.inputs[k]: 1 for k in marked}, smoothly=True)

@@ -57,7 +57,7 @@ def _moving_places(tapes: Sequence[Tape], dots: Sequence[object]) -> tuple[Place
 
 
 def _spread_out(results: TracedArrays, places: Places, count: int) -> list[object]:
-    """Results at their places, `ZERO` at the others."""
+    """A list of `count` entries: results at `places`, `ZERO` elsewhere."""
     by_place = dict(zip(places, results, strict=True))
     return [by_place.get(k, ZERO) for k in range(count)]
 
@@ -140,7 +140,7 @@ def _masked_tape(tape: Tape, wrt: Places, of: Places, masked: Places, left_out: 
 def _batch_switch(
     args: TracedArrays, mapped: Sequence[bool], size: int, *, branches: tuple[Tape, ...]
 ) -> list[object]:
-    """The branch for all; where elements take different ones, all branches, and a choice."""
+    """Batching rule of a switch: one branch for all elements, or all branches and a selection."""
     on = tuple(map(bool, mapped[1:]))
     tapes = tuple([batch(branch, on, size) for branch in branches])
     if not mapped[0]:
@@ -160,7 +160,7 @@ def _batch_switch(
 
 @kept_by_value
 def _with_inputs(tape: Tape, types: tuple[ArrayType, ...], places: Places) -> Tape:
-    """The tape of inputs of these types, of which its own are those at the `places`."""
+    """The tape with inputs of these types; its own inputs are at the `places`."""
     with Trace("while_loop", lines=False) as trace:
         inputs = [trace.input(t) for t in types]
         outs = splice(tape, [inputs[k] for k in places], trace)
@@ -214,7 +214,7 @@ def _batch_while(
     args: TracedArrays, mapped: Sequence[bool], size: int, *, body: Tape, carries: int, cond: Tape,
     limit: int,
 ) -> list[object]:  # fmt: skip
-    """Until all elements are done; carries of those that are stay as they are."""
+    """A batched while loop: it runs until all elements are done; these keep their carries."""
     wide, on = batched_body(body, carries, tuple(map(bool, mapped)), size)
     test = batch(cond, on, size, spread=[False])
     several = bool(test.output_types[0].shape)

@@ -1,4 +1,4 @@
-"""Ways through a body as one tape, in which values choose the way.
+"""Paths through a body as one tape, in which values select the path.
 
 Where two ways part, a `switch` is entered, whose branches go on. What was computed before they part
 is computed once. Our own: docs/decisions/loops-that-choose-branches.md.
@@ -20,7 +20,7 @@ from .bodies import entered, rearranged
 
 
 class Way(NamedTuple):
-    """The truth values by which a way is chosen, with what they are on it; and its outputs."""
+    """A path: its outputs, and its conditions with the truth values that select it."""
 
     asked: Sequence[tuple[int, bool]]
     outs: Sequence[int]

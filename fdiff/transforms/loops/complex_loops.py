@@ -65,7 +65,7 @@ def _types(type_: ArrayType) -> tuple[ArrayType, ...]:
 
 
 def _split(body: Tape) -> Tape:
-    """The body on parts: each complex input and output is two of it."""
+    """The body on real and imaginary parts: two inputs or outputs for each complex one."""
     with SimplifyingTrace("loop") as trace:
         b, values, results = trace.builder, dict[int, Parts](), dict[int, list[Parts]]()
         for i in body.inputs:
@@ -170,7 +170,7 @@ def _entered(b: Builder, node: Node, args: Sequence[Parts], body: Tape) -> list[
 
 
 def _entering(tape: Tape, i: int, body: Tape, parts: dict[int, Parts]) -> dict[int, Replacement]:
-    """How a loop on parts is entered in place of loop `i`; `parts` of results are entered, too."""
+    """A function that enters a loop on parts in place of loop `i`, with `parts` of its results."""
     node = tape.nodes[i]
     results: list[int] = []
 

@@ -43,7 +43,7 @@ class Restored(NamedTuple):
         return sum(t.nbytes for t in self.types(tape))
 
     def indices(self, tape: Tape) -> list[int]:
-        """The nodes that tell which entries those are."""
+        """The nodes of the indices of the stored entries."""
         return [a for i in self.stores for a in tape.nodes[i].args[2:]]
 
     def types(self, tape: Tape) -> list[ArrayType]:
@@ -70,7 +70,7 @@ class Restored(NamedTuple):
     def put_back(
         self, tape: Tape, ids: Mapping[int, int], trace: Trace, last: TracedArray, old: TracedArrays
     ) -> TracedArray:
-        """The array as it was before a trip, which has left the `last` one; `old` are entries."""
+        """The array before a trip, from the array `last` after it and the old entries."""
         for i, part in zip(reversed(self.stores), reversed(old), strict=True):
             node = tape.nodes[i]
             indices = [_entered(trace, ids[a]) for a in node.args[2:]]
@@ -114,7 +114,7 @@ def kept_values(
 
 
 def depending(tape: Tape, on: Collection[int]) -> set[int]:
-    """The nodes that depend on some, and these."""
+    """The given nodes and all nodes that depend on them."""
     nodes = {*on}
     for i, node in enumerate(tape.nodes):
         if not nodes.isdisjoint(node.args):
@@ -123,7 +123,7 @@ def depending(tape: Tape, on: Collection[int]) -> set[int]:
 
 
 def _restorable(swept: Tape, carries: int) -> list[Restored]:
-    """The carries that may be restored: stored into, at places that depend on none of them."""
+    """The carries that can be restored: stores overwrite entries at places independent of them."""
     candidates: list[Restored] = []
     for k in range(carries):
         stores: list[int] = []
@@ -189,7 +189,7 @@ def computing(tape: Tape, node: Node, entry: int = 0) -> int:
 
 
 def operations(node: Node, types: Sequence[ArrayType]) -> int:
-    """About how many operations on numbers a node takes."""
+    """Approximate number of scalar operations of a node."""
     size = max([t.size for t in (*types, *node.types)], default=1)
     params = dict(node.params)
     if node.primitive.family == "loop":
@@ -208,7 +208,7 @@ def operations(node: Node, types: Sequence[ArrayType]) -> int:
 
 
 def _products(subscripts: str, types: Sequence[ArrayType]) -> int:
-    """How many products a contraction adds up."""
+    """The number of products that a contraction adds up."""
     sizes: dict[str, int] = {}
     for labels, type_ in zip(subscripts.split("->", maxsplit=1)[0].split(","), types, strict=True):
         sizes |= dict(zip(labels, type_.shape, strict=True))

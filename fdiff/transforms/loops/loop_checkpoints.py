@@ -90,14 +90,14 @@ class _Walk:
         self.rows.enter(values[2:first], values[first:])
 
     def position(self, number: Array) -> Array:
-        """When the loop comes to the part of a number, and the other way round."""
+        """Execution position of part `number`; its own inverse."""
         return self.runs - 1 - number if self.loop.reverse else number
 
     def trips_of(self, number: Array) -> Array:
         return self.parts.trips_of(number, self.all_trips)
 
     def start(self) -> list[Array]:
-        """The place of the last snapshot, the positions of all, and themselves."""
+        """The initial stack: the number of the last snapshot, their positions, the snapshots."""
 
         def stack(x: Array) -> Array:
             zeros = apply(spread, np.zeros((), x.dtype), shape=(self.slots - 1, *x.shape))
@@ -106,7 +106,7 @@ class _Walk:
         return [np.asarray(0), np.zeros(self.slots, np.int64), *map(stack, self.loop.state)]
 
     def run(self, state: Sequence[Array], number: Array) -> tuple[TracedArray, ...]:
-        """Run a part."""
+        """Run one part of the loop."""
         table = self.rows.within[1]
         self.rows.within = self.rows.within[0], [apply(gather, x, number) for x in table]
         rows = [make(number) for make in self.makers]
@@ -116,7 +116,7 @@ class _Walk:
         return loop.run(self.trips_of(number), self.parts.size)
 
     def walked(self, stack: Sequence[Array], position: Array) -> tuple[TracedArray, ...]:
-        """The stack with a snapshot at this position, and with those that are left on the way."""
+        """The stack with a snapshot at this position, and with snapshots on the way to it."""
         count, arguments = len(stack), [position, *self._values()]
 
         def runs(flat: list[TracedArray]) -> Sequence[Array]:

@@ -26,12 +26,12 @@ _MOVABLE = frozenset(("elementwise", "leaf", "linear", "reduction", "bilinear", 
 
 
 def hoist_and_prune(tape: Tape) -> Tape:
-    """The tape with loops that compute in each trip only what differs, and is read."""
+    """The tape with loop invariants hoisted, and outputs pruned that nobody reads."""
     return prune_loops(hoist_invariants(tape))
 
 
 def hoist_invariants(tape: Tape) -> Tape:
-    """The tape with what its loops compute in all trips alike before them.
+    """Move computations that are equal in all trips before their loops.
 
     Loops that may have no trips stay as they are: what they do not compute may be an error.
     """
@@ -88,7 +88,7 @@ def _pays(body: Tape, i: int, invariants: set[int]) -> bool:
 
 
 def _work(body: Tape, node: Node) -> int:
-    """About how many operations a node takes that do more than to move entries."""
+    """Approximate number of scalar operations of a node, moves of entries apart."""
     primitive, args, _, _ = node
     if primitive.structure.moves or primitive.structure.view or primitive.family == "leaf":
         return 0
@@ -99,7 +99,7 @@ def _work(body: Tape, node: Node) -> int:
 
 
 def _loop_without(loop: Node, body: Tape, moved: Sequence[int]) -> Replacement:
-    """How the loop is entered with these nodes of its body as further invariants."""
+    """A function that enters the loop with these nodes of its body as further invariants."""
     params = dict(loop.params)
     carries, rows = params["carries"], params["rows"]
     last = len(body.inputs) - rows

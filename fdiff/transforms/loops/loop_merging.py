@@ -22,7 +22,7 @@ MOST = 64  # loops of a tape of which all pairs are compared
 
 
 class _Merged(NamedTuple):
-    """A loop in place of two, and where the outputs of each of them are among its outputs."""
+    """A loop that replaces two loops, and the positions of their outputs among its outputs."""
 
     args: tuple[int, ...]
     params: Mapping[str, object]
@@ -30,7 +30,7 @@ class _Merged(NamedTuple):
 
 
 def merge_loops(tape: Tape) -> Tape:
-    """The tape with one loop for two of as many trips, of which one computes half of the other."""
+    """Merge loops of equal trip counts where one computes at least half of the other."""
     while (merged := next(_merges(tape), None)) is not None:
         tape = _with_one(tape, merged)
     return tape
@@ -72,7 +72,7 @@ def _numbers_of_carries(node: Node) -> list[int]:
 
 
 def _same_carries(small: list[int], large: list[int]) -> dict[int, int]:
-    """The carries of both with equal numbers, in order."""
+    """The carries of two loops with equal numbers, in order."""
     same, first = dict[int, int](), 0
     for k, number in enumerate(small):
         if number in large[first:]:

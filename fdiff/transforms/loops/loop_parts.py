@@ -56,7 +56,7 @@ class TripParts:
         return -(-self.length // self.size)
 
     def runs(self, trips: Array) -> Array:
-        """How many parts have trips."""
+        """The number of parts that have trips."""
         return (trips + (self.size - 1)) // self.size
 
     def trips_of(self, number: Array, trips: Array) -> Array:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ...ops.control.loop import LOOP
 from ...tape import ITEM, Builder, Node, Replacement, Tape, rebuild
 from .bodies import Places, read_inputs, rearranged
-from .loop_memory import entering
+from .loop_pullbacks import entering
 
 
 def prune_loops(tape: Tape) -> Tape:
@@ -56,7 +56,7 @@ def _needed_places(node: Node, outputs: set[int]) -> tuple[Places, Places] | Non
 
 
 def _pruned(node: Node, inputs: Places, outputs: Places) -> Replacement:
-    """How the loop is entered with these inputs and outputs of its body alone."""
+    """A function that enters the loop with only these inputs and outputs of its body."""
     params = dict(node.params)
     body, last = params["body"], len(node.args) - 1 - params["rows"]
     nodes: Sequence[int] = body.inputs
@@ -71,7 +71,7 @@ def _pruned(node: Node, inputs: Places, outputs: Places) -> Replacement:
 
 
 def _item(loop: int, k: int, outputs: Places) -> Replacement:
-    """How an output of the loop is read then."""
+    """A function that reads an output of the pruned loop."""
     if len(outputs) == 1:
         return lambda builder, ids: ids[loop]
     return lambda builder, ids: builder.add(ITEM, (ids[loop],), (("k", outputs.index(k)),))

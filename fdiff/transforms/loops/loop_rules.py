@@ -29,11 +29,11 @@ from ..forward import jvp
 from ..reverse import masked_vjp
 from ..simplify import SimplifyingTrace
 from .bodies import Places, entered, moving, read_inputs, rearranged
-from .loop_memory import Pullback, pullback_of
+from .loop_pullbacks import Pullback, pullback_of
 
 
 def zeros_like(x: TracedArray) -> object:
-    """The derivative of what does not move."""
+    """The derivative of a value that does not move."""
     return _zeros(x.type)
 
 
@@ -223,7 +223,7 @@ def _delivered(pulls: Pullback, last: int, results: TracedArrays, count: int) ->
 
 
 def _zeros(type_: ArrayType) -> object:
-    """Zeros, or what keeps no entry."""
+    """Zeros, or a mask that keeps no entry."""
     zero = np.zeros((), type_.dtype)
     return apply(spread, zero, shape=type_.shape) if type_.shape else zero
 
@@ -304,7 +304,7 @@ def _batch_trips(
     rows: int,
     **loop: Any,
 ) -> list[object]:
-    """Elements with fewer trips stay as they are in the others; their outs are zero there."""
+    """Batch over numbers of trips: finished elements keep their carries, and have zero outs."""
     parts, length = operands(args, carries, rows), loop["length"]
     masked = _masked(body, carries, rows)
     most = np.max(args[0], initial=0)

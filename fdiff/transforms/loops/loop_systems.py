@@ -66,7 +66,7 @@ def systems(tape: Tape) -> list[System]:
 
 
 def _rows_of(tape: Tape, i: int, users: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """The rows that a loop gives: the number of the output, and the node that is it."""
+    """The rows that a loop returns: output numbers, and the nodes that read them."""
     node = tape.nodes[i]
     if len(node.types) == 1:
         return [(0, i)] if not node.param("carries") else []

@@ -22,7 +22,7 @@ Edge = tuple[int, int]  # a node, and which of its arguments
 
 
 def stop_cancelling_shifts(tape: Tape) -> Tape:
-    """The same program, in which shifts that cancel stand behind `stop_gradient`."""
+    """Wrap shifts that cancel in `stop_gradient`."""
     nodes = tape.nodes
     exponentials = [
         i
@@ -46,7 +46,7 @@ class _ShiftedExponential:
         self.shift = self._spread(tape.nodes[self.difference].args[1])
 
     def edges(self) -> list[Edge]:
-        """Where the shift enters, if all that depends on it is as if it did not."""
+        """The edges by which the shift enters, if no result depends on it."""
         if self.nodes[self.shift].primitive is CONSTANT or not self._inner(self.exp):
             return []
         sums = {u for u in self.users[self.exp] if self._op(u) is sum_}
@@ -81,7 +81,7 @@ class _ShiftedExponential:
         return i not in self.outputs and bool(self.users[i])
 
     def _spread(self, i: int) -> int:
-        """The node that `i` repeats, before it was repeated."""
+        """The operand of the broadcast `i`."""
         while self._op(i) is spread:
             i = self.nodes[i].args[0]
         return i
@@ -138,7 +138,7 @@ class _ShiftedExponential:
 
 
 def _with_stops(tape: Tape, edges: set[Edge]) -> Tape:
-    """The tape with these arguments behind a ``stop_gradient``."""
+    """The tape with ``stop_gradient`` applied to these arguments."""
 
     def replacement(i: int, b: Builder, ids: dict[int, int]) -> int:
         primitive, args, params, _ = tape.nodes[i]

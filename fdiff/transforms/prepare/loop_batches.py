@@ -40,7 +40,7 @@ WIDE_SUM = 16  # entries of a carry from which on additions of trips fill vector
 
 
 def batch_loops(tape: Tape) -> Tape:
-    """The same program, in which loops whose trips do not wait for each other are batches.
+    """Replace loops whose trips are independent by batches.
 
     Where a search asks for the lines of trips, they stay loops.
     """
@@ -146,7 +146,7 @@ def _term(body: Tape, users: Sequence[Sequence[int]], k: int) -> tuple[int, bool
 
 
 def _entering(tape: Tape, i: int, parts: _ParallelTrips) -> dict[int, Replacement]:
-    """How the results of a loop are entered."""
+    """A function that enters the results of a loop."""
     node = tape.nodes[i]
     first = len(node.args) - 1 - node.param("rows")
     mapped = [k >= first for k in parts.read]

@@ -42,7 +42,7 @@ OTHERS = (reshape, transpose, spread, slice_, sum_, contract)
 
 
 def reroll_loops(tape: Tape) -> Tape:
-    """The same program, in which equal computations over slices that are joined are batches."""
+    """Replace equal computations over slices that are joined by batches."""
     users = tape.users()
     for i in tape.outputs:
         users[i].append(-1)  # who calls the tape
@@ -220,7 +220,7 @@ class _Repeats:
         return single_entry or summed > FEW or self.count >= MANY
 
     def _summed(self, node: Node) -> int:
-        """How many entries a node sums, or reduces otherwise, for one of its own."""
+        """The number of entries that a node reduces to one entry."""
         types, entries = [self.nodes[a].type for a in node.args], 0
         if node.primitive is contract:
             entries = math.prod(sizes_by_label(node.param("subscripts"), *types).values())

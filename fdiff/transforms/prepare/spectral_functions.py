@@ -52,7 +52,7 @@ class WeightedVectors(NamedTuple):
 
 
 def recognise_matrix_functions(tape: Tape) -> Tape:
-    """The same program, in which functions of symmetric matrices are such."""
+    """Replace products of eigenvectors and functions of eigenvalues by functions of the matrix."""
     replacements = {}
     for i, node in enumerate(tape.nodes):
         if (
@@ -166,7 +166,7 @@ class _Spectrum:
                 self.functions[i] = weights
 
     def enter(self, i: int, b: Builder, ids: dict[int, int]) -> int:
-        """Enter the function that product `i` is."""
+        """Enter the function of the matrix in place of product `i`."""
         node, root = self.tape.nodes[i], self.tape.nodes[self.root]
         value = b.add(node.primitive, tuple([ids[a] for a in node.args]), node.params)
         f, numbers = self._function(self.functions[i])

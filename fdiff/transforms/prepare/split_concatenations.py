@@ -33,7 +33,7 @@ LEAST = 16  # entries of the largest part: what is shorter is not worth the loop
 
 
 def split_concatenations(tape: Tape) -> Tape:
-    """The same program, in which reductions and slices of joined arrays work on the parts."""
+    """Move reductions and slices of joined arrays to the parts."""
     if not any(_is_concatenation(node) for node in tape.nodes):
         return tape
     users = tape.users()
@@ -50,7 +50,7 @@ def split_concatenations(tape: Tape) -> Tape:
 
 
 class JoinedRegion(NamedTuple):
-    """Values between joins and what reduces or slices them, all of which nobody else reads.
+    """Values between joins and a reduction or slice; no other node reads them.
 
     `axis` is the axis of the joins, counted from the end; `bounds` is where their parts begin and
     end.
@@ -131,7 +131,7 @@ def _axis(node: Node) -> int:
 
 
 def _sliced_axis(tape: Tape, node: Node) -> int | None:
-    """The only axis of which a slice takes less than all, if it takes entries side by side."""
+    """The single axis that a slice cuts, if the slice has step 1."""
     whole = tape.nodes[node.args[0]].type.shape
     cut = [k for k, (n, full) in enumerate(zip(node.type.shape, whole, strict=True)) if n != full]
     plain = all(step == 1 for step in node.param("steps"))
@@ -139,7 +139,7 @@ def _sliced_axis(tape: Tape, node: Node) -> int | None:
 
 
 def _inner(tape: Tape, users: Sequence[Sequence[int]], root: int, *, slices: bool) -> set[int]:
-    """Joins, and what is done entry by entry with them, of which `root` is the last reader.
+    """Joins and elementwise operations on them whose last reader is `root`.
 
     Where `slices` of joins are among that, parts are read at several places, but not computed
     again. A slice that is the root may have one of several that read a join.

@@ -1,1 +1,1 @@
-"""Jacobians that are mostly zero: which entries can be nonzero, and fewer sweeps because of it."""
+"""Derivatives with mostly zero entries: diagonals by few sweeps, rows that nobody reads."""

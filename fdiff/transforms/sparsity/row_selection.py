@@ -29,7 +29,7 @@ def rows_read(tape: Tape) -> Tape:
 
 
 def _picks(tape: Tape) -> dict[int, Replacement]:
-    """For gathers that are to be moved, the nodes that take their place: no two share any."""
+    """For each gather to move, the nodes it moves before; no two gathers share any."""
     users, replacements = tape.users(), {}
     due: set[int] = set()  # the nodes that are entered in another way
     for i, node in enumerate(tape.nodes):

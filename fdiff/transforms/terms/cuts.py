@@ -1,4 +1,4 @@
-"""Cuts: nodes that are sources of their own, and the products of listed Jacobians.
+"""Cuts: nodes that become sources of terms, and products of listed Jacobians.
 
 What follows a cut is listed with respect to it; its own Jacobian is listed with respect to the
 sources before. Their product is the elimination of a vertex, for whole arrays: A. Griewank and U.
@@ -62,7 +62,7 @@ class Cuts:
     def add_sum(
         self, terms: list[tuple[LinearTerm, float]], type_: ArrayType, line: Line | None
     ) -> int:
-        """A source that is a sum of terms with constant factors: nothing is listed for it."""
+        """Add a source, a sum of terms with constant factors, without a list of its entries."""
         self.all.append(Cut(None, terms, type_.size, type_.dtype, line))
         return len(self.all) - 1
 
@@ -74,7 +74,7 @@ class Cuts:
         return cut.entries is not None or any(self.multiplies(t.source) for t, _ in cut.terms)
 
     def _needed(self, entries: Sequence[Entries]) -> list[int]:
-        """The sources that entries lead to, the first first, as far as they are not resolved."""
+        """The unresolved sources of these entries, in order."""
         due = [e.source for e in entries]
         met: set[int] = set()
         while due:

@@ -25,8 +25,8 @@ from ..checkpoint_rules import CheckpointRule
 from ..cotangent_masks import Bar
 from ..custom_calls import CALL, checkpoints_inlined
 from ..loops.loop_pruning import prune_loops
+from ..patterns.jacobian_pattern import pattern
 from ..pipeline import COTANGENTS, TANGENTS, derive
-from ..sparsity.jacobian_pattern import pattern
 from .loop_patterns import EntriesOf, loop_patterns
 
 if TYPE_CHECKING:

@@ -96,7 +96,7 @@ class DenseSweep(LinearSweep):
             raise NotWorthError
 
     def judge(self, outputs: Sequence[int]) -> None:
-        """Refuse what sweeps do as well."""
+        """Raise `NotWorthError` where sweeps cost no more."""
         stored = sum(t.size for o in outputs for t in self.terms.get(o, ()))
         full = self.cuts.columns * sum(self.type(o).size for o in outputs)
         price = self.entries + self.cuts.products + stored
@@ -221,7 +221,7 @@ def _blocks_of(sweep: LinearSweep, t: LinearTerm, type_: ArrayType) -> list[tupl
 
 
 def in_places(lists: Sequence[Entries], shape: tuple[int, int], dtype: np.dtype) -> Array:
-    """The matrix with these entries, no two of one place, flat."""
+    """The flat matrix with these entries, which have distinct places."""
     size = shape[0] * shape[1]
     pieces: list[tuple[TracedArray, np.ndarray]] = []
     for e in lists:

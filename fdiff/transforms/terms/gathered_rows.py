@@ -98,7 +98,7 @@ def _wide_operand(wide: TracedArray) -> int | None:
 
 
 def _gathers(wide: TracedArray) -> bool:
-    """Whether columns are gathered, and all else that is done to them is done entry by entry."""
+    """Whether a path of nodes gathers columns, and is elementwise otherwise."""
     while (k := _wide_operand(wide)) is not None:
         if wide.home.builder.nodes[wide.id].primitive is gather:
             return True
@@ -135,7 +135,7 @@ def _joined(wide: TracedArray, place: np.ndarray) -> Array:
 
 
 def _parts(wide: TracedArray, low: int, high: int) -> Sequence[Array]:
-    """Some columns: parts that are joined to `wide`, if it is joined of such, or a slice."""
+    """Columns `low` to `high`: operands of the concatenation where they fit, else a slice."""
     node = wide.home.builder.nodes[wide.id]
     if node.primitive is concatenate and dict(node.params)["axis"] == wide.ndim - 1:
         args = [_operand(wide, j) for j in range(len(node.args))]

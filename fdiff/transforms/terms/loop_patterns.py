@@ -1,4 +1,4 @@
-"""Patterns of the Jacobians of loops: the pattern of the body, trip after trip.
+"""Patterns of Jacobians of loops, by propagation of the body's pattern trip by trip.
 
 The terms of a body give its pattern. From trip to trip the rows of the carries are products
 with it, until nothing changes. A loop becomes a call that declares these patterns for each of its

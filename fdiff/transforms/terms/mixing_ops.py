@@ -22,8 +22,8 @@ from ...user_lines import Line
 from ..batch import widened
 from ..custom_calls import CALL
 from ..late_steps import late_step
+from ..patterns.column_colouring import colours
 from ..simplify import SimplifyingTrace
-from ..sparsity.column_colouring import colours
 from .cuts import Cuts
 
 # Only calls have patterns of their own.
@@ -163,7 +163,7 @@ def _terms(
 
 
 def _batched(sweep: MixingSweep, node: Node, q: int, seeds: Array) -> list[TracedArray]:
-    """The op on all seeds in place of operand `q`; others that move stand still at zero."""
+    """The op with all seeds in place of operand `q`, and zeros for other moving operands."""
     size = seeds.shape[0]
     sweep.check(size * sum(t.size for t in node.types))
     args = [

@@ -83,7 +83,7 @@ def _longest_run(values: TracedArray, slot: np.ndarray) -> Run | None:
 
 
 def _between_each_other(runs: Sequence[Run | None]) -> list[list[int]]:
-    """Runs of one step above 1, by number."""
+    """Runs with equal steps above 1, by number."""
     groups: dict[int, list[int]] = {}
     for k, run in enumerate(runs):
         if run is not None and run.step > 1 and run.high - run.low > FEW:
@@ -92,7 +92,7 @@ def _between_each_other(runs: Sequence[Run | None]) -> list[list[int]]:
 
 
 def _of_one_loop(runs: dict[int, Run]) -> dict[int, Run]:
-    """Those parts of runs that lie between each other; the runs, if that is too little of them."""
+    """The interleaved parts of runs; the runs themselves, if these parts are too short."""
     begins = {k: run.first // run.step for k, run in runs.items()}
     low = max(begins.values())
     high = min(begins[k] + run.high - run.low for k, run in runs.items())

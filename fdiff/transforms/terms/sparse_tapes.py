@@ -141,7 +141,7 @@ class BlockDerivation:
     def _mirrored(
         self, entries: list[Entries], shape: tuple[int, int], dtype: np.dtype
     ) -> tuple[SparseBlock, object]:
-        """A lower triangle whose values stand at both places: exactly symmetric."""
+        """An exactly symmetric block: the values of the lower triangle, stored at both places."""
         lower = places_of(entries, shape)
         places, source = mirrored(lower)
         if len(lower.cols) == len(lower.slots):  # nothing is added up: values are stored twice

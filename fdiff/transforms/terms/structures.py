@@ -63,7 +63,7 @@ class StructureFacts:
 
 
 class SparseTape(NamedTuple):
-    """The tape of the values of all blocks, their structure, and what that rests on.
+    """The tape of the values of all blocks, their structure, and the conditions of the structure.
 
     It holds while the inputs `pins` have these bytes, and while `index_tape`, of the same
     inputs, gives these `values` (None: no index is computed from floats).

@@ -1,4 +1,4 @@
-"""Terms of a node put together: equal places, maps, tied axes: docs/decisions/terms-and-cuts.md."""
+"""Merge the terms of a node: equal places, maps, tied axes: docs/decisions/terms-and-cuts.md."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Merging:
         self.maps, self.lift, self.dtype = maps, lift, dtype
 
     def merged(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
-        """The same sum in fewer terms."""
+        """Combine the terms of a sum into fewer terms."""
         if len(terms) < 2:
             return [*terms]
         fewer = self._of_same_places(terms)
@@ -40,7 +40,7 @@ class Merging:
         return first._replace(coef=self.lift(self._ones(first) + self._ones(second)))
 
     def _of_same_places(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
-        """Terms of the same source, rows and columns are added."""
+        """Add terms with equal source, rows and columns."""
         groups: dict[object, list[LinearTerm]] = {}
         for t in terms:
             groups.setdefault((t.source, t.rows, t.domain, t.cols.shape), []).append(t)
@@ -60,7 +60,7 @@ class Merging:
     # --- columns side by side ---------------------------------------------------------------
 
     def side_by_side(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
-        """Terms of the same rows, each of whose columns is one of all these rows, as one term."""
+        """Join terms with equal rows and row-independent columns into one term."""
         groups: dict[object, list[LinearTerm]] = {}
         for k, t in enumerate(terms):
             count = len(t.rows)
@@ -108,7 +108,7 @@ class Merging:
     # --- tied axes --------------------------------------------------------------------------
 
     def _untied(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
-        """A term with columns along a small axis joins one that has them all in each row."""
+        """Merge a term with columns along a small axis into one with all columns in each row."""
         groups: dict[object, list[LinearTerm]] = {}
         for t in terms:
             groups.setdefault((t.source, t.rows), []).append(t)
@@ -150,7 +150,7 @@ class Merging:
     # --- boxes ------------------------------------------------------------------------------
 
     def _of_boxes(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
-        """Terms of one affine map whose windows together are a box are one."""
+        """Merge terms of one affine map whose windows together are a box."""
         buckets: dict[object, list[tuple[LinearTerm, Affine]]] = {}
         others: list[LinearTerm] = []
         many = len(terms) > MANY

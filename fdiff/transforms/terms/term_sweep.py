@@ -129,11 +129,11 @@ class LinearSweep:
             self.terms[i] = parts[0]
 
     def hide(self, i: int, node: Node) -> None:
-        """Note that the structure of a node cannot be told."""
+        """Note a node of unknown structure."""
         self.opaque[i] = Opaque(node, self.line)
 
     def bounded(self, terms: list[LinearTerm], type_: ArrayType) -> list[LinearTerm]:
-        """Terms of a node put together, and a source of its own where they are many."""
+        """Merged terms of a node; where they are many, the node becomes a source."""
         terms = Merging(self.maps, self.lift, type_.dtype).merged(
             [t for t in terms if prod(t.domain)]
         )
@@ -143,7 +143,7 @@ class LinearSweep:
         return terms
 
     def check(self, count: int) -> None:
-        """Count entries of a node; refuse more than memory holds."""
+        """Count entries of a node; raise an error for more than fit in memory."""
         self.entries += count
         if count > self.most:
             raise TooManyError(count, self.line)

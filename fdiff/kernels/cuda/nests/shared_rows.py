@@ -84,8 +84,8 @@ def staged_name(name: str) -> str:
 class SharedRows:
     """Rows and temporaries that tiles of a loop may keep in shared memory.
 
-    Memory that is updated atomically (`atomic`) stays where it is. Each of so many `reductions` by
-    all threads of a block needs some shared memory, too.
+    Memory that is updated atomically (`atomic`) stays where it is. Each of the `reductions` by all
+    threads of a block needs some shared memory, too.
     """
 
     def __init__(

@@ -136,7 +136,7 @@ def _counted(call: int, trials: Sequence[Trial]) -> str:
 
 
 def _fault_of_code(call: int, trial: Trial) -> str:
-    """The same, of two calls for one trial."""
+    """The fault of the stub's machine code in two calls for one trial, in words."""
     kernel = TrialKernel(trial)
     stub = _bound(call, kernel.descriptor)
     counted = [stub, *(x for x in trial.given if isinstance(x, np.ndarray))]  # of this thread alone

@@ -14,7 +14,7 @@ from .graph_rewrite import GraphRewrite, pruned
 
 
 def reduce_first(graph: KernelGraph) -> KernelGraph:
-    """The same graph with sums taken before products."""
+    """The graph with sums taken before products."""
     new = _SumsFirst(graph)
     for i, op in enumerate(graph.ops):
         if op.kind is Kind.SUM and op.dtype[0] == "f" and new.reaches(op.args[0], op.axes):

@@ -66,7 +66,7 @@ class _WithRoutines(GraphRewrite):
 
 
 def select_routines(graph: KernelGraph) -> KernelGraph:
-    """The same graph with routines for matrix products and systems, and the copies they need."""
+    """The graph with routines for matrix products and systems, and the copies they need."""
     new = _WithRoutines(graph)
     for i, op in enumerate(_transposes_in_contractions(graph)):
         args = tuple([new.place[a] for a in op.args])

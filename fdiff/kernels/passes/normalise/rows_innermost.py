@@ -23,7 +23,7 @@ from .graph_rewrite import GraphRewrite, pruned
 
 
 def rows_innermost(graph: KernelGraph) -> KernelGraph:
-    """The same graph with the row axis moved to the innermost position."""
+    """The graph with the row axis moved to the innermost position."""
     if not graph.rows:
         return graph
     new = _RowsLast(graph)

@@ -51,7 +51,7 @@ RULES: dict[str, Rule] = {
 
 
 def scalarise(graph: KernelGraph) -> KernelGraph:
-    """The same graph by components, if that does not make it much longer."""
+    """The graph with operations on components, if that does not make it much longer."""
     if not any(is_small(d) for op in graph.ops for dims in op.shapes for d in dims):
         return graph
     new = Components(graph)

@@ -17,7 +17,7 @@ from .graph_rewrite import renumbered
 
 
 def reload_stores(graph: KernelGraph) -> KernelGraph:
-    """The same graph, in which what follows a store reads the array after it."""
+    """The graph in which operations after a store read the stored array."""
     if not any(op.kind is Kind.UPDATE for op in graph.ops):
         return graph
     graph = _stores_first(graph)

@@ -23,7 +23,7 @@ _PASS = (
 
 
 def sink_transposes(graph: KernelGraph) -> KernelGraph:
-    """The same graph with transposes moved to the operands where that saves memory passes."""
+    """The graph with transposes moved to the operands where that saves memory passes."""
     if not any(op.kind is Kind.TRANSPOSE for op in graph.ops):
         return graph
     users = users_of(graph)

@@ -118,7 +118,7 @@ def _struve_series(v: np.ndarray, x: np.ndarray, sign: float, n: int) -> np.ndar
 
 
 def _struve_recurrence(v: np.ndarray, x: np.ndarray, sign: float, n: int) -> np.ndarray:
-    """The same by DLMF 11.4.23 and 11.4.25."""
+    """n-th derivative of a Struve function by the recurrences of DLMF 11.4.23 and 11.4.25."""
     if n == 0:
         return (sc.struve if sign < 0 else sc.modstruve)(v, x)
     source = np.power(0.5 * x, v - n + 1.0) * sc.rgamma(v + 1.5) / _sqrt(pi) * np.prod([0.5 * (v - j) for j in range(n - 1)], axis=0)

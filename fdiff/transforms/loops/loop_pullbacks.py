@@ -1,4 +1,4 @@
-"""The memory of a loop for its reverse loop: the values of each trip that the pullback reads.
+"""Pullbacks of loops: the reverse sweep of a body, and the values of each trip that it reads.
 
 Before a sweep, loops that move are *opened*: they give what is kept as further outs, and hold how
 they are pulled back (`closed_loops` takes that out again). A loop that is met unopened is run once
@@ -115,7 +115,7 @@ def _with_masks(
 
 
 def _saving(swept: Tape, body: Tape, carries: int, kept: KeptValues) -> tuple[Tape, Places]:
-    """The body that gives what is kept among its outs, and the outputs that are it."""
+    """The body that returns kept values among its outs, and the positions of these outputs."""
     count = len(body.outputs)
     with SimplifyingTrace("vjp") as trace:
         ids = {i: trace.input(swept.nodes[i].type).node for i in swept.inputs[: len(body.inputs)]}
@@ -157,7 +157,7 @@ def opened_loops(
 
 
 def closed_loops(tape: Tape) -> Tape:
-    """A tape that a sweep gave, without what `opened_loops` put into the loops."""
+    """Undo `opened_loops` in the tape that a sweep has returned."""
     loops = [(i, node) for i, node in enumerate(tape.nodes) if node.primitive is LOOP]
     opened = [(i, node) for i, node in loops if "pulls" in dict(node.params)]
     replacements = {i: entering(node, {"pulls": None}) for i, node in opened}

@@ -1,12 +1,12 @@
-"""Loops within a memory budget: what they keep for each other is computed again, part by part.
+"""Loops within a memory budget: values kept for other loops are recomputed, part by part.
 
 Rows that a loop gives to other loops alone, of as many trips, are what is *kept*: so a reverse loop
 reads what its forward loop has computed. Where these are more than the budget, the loops of such a
 *system* run segment by segment. Of those that give rows, the carries at the start of each segment
-are kept; whoever reads the rows of a segment computes them again, from there. In a segment, which
-is a loop too, the same is done where need be.
+are kept; readers of the rows of a segment compute them again, from there. In a segment, which is a
+loop too, the same is done where need be.
 
-This is done once, to tapes that are about to run: so it counts what `vmap` has made of the rows,
+This is done once, to tapes that are about to run: so it counts the rows as `vmap` has widened them,
 and derivatives are taken of loops that are whole. Bodies stay as they are, and all sums are added
 up in the same order: the budget changes no bit of a result.
 
@@ -81,7 +81,7 @@ def _entered(node: Node, params: Params) -> Replacement:
 
 
 def _cut(tape: Tape, systems: Sequence[System], limit: int) -> Tape:
-    """The tape with these systems cut."""
+    """The tape with these systems of loops cut into segments."""
     with SimplifyingTrace("vjp") as trace:
         ids = {i: trace.input(tape.nodes[i].type).node for i in tape.inputs}
 
@@ -89,7 +89,9 @@ def _cut(tape: Tape, systems: Sequence[System], limit: int) -> Tape:
             return TracedArray(trace, ids[i], trace.builder.type(ids[i]))
 
         cuts = {
-            i: c for c in [_Cut(tape, s, value, limit) for s in systems] for i in c.system.loops
+            i: c
+            for c in [_SegmentationPlan(tape, s, value, limit) for s in systems]
+            for i in c.system.loops
         }
         outs: dict[int, Sequence[Array | None]] = {}
         for i, (primitive, args, params, types) in enumerate(tape.nodes):
@@ -111,7 +113,7 @@ def _cut(tape: Tape, systems: Sequence[System], limit: int) -> Tape:
         return trace.builder.finish([ids[o] for o in tape.outputs])
 
 
-class _Cut:
+class _SegmentationPlan:
     """How a system is cut: into segments, or with snapshots in a binomial schedule."""
 
     def __init__(
@@ -123,12 +125,12 @@ class _Cut:
         self.givers = system.givers
         self.snapshots: dict[int, Sequence[TracedArray]] = {}
         self.slots = 0  # of a binomial schedule
-        self.plan()
+        self.spread_budget()
 
-    def plan(self) -> None:
-        """Choose the parts: two levels where these fit, else as few repetitions as can be."""
+    def spread_budget(self) -> None:
+        """Choose the parts: two levels where these fit, else as few repetitions as possible."""
         n, rows, carries = self.length, self.system.rows, self.system.carries
-        levels = [(k * c * carries + c * rows, c) for k, c in enumerate(_counts(n), 1)]
+        levels = [(k * c * carries + c * rows, c) for k, c in enumerate(_parts_per_level(n), 1)]
         least = min(n * rows, _COPIES * carries + rows if self.is_pair else min(levels)[0])
         if self.limit < least:
             if budget.get() is not None:
@@ -165,7 +167,7 @@ class _Cut:
 
     @property
     def is_pair(self) -> bool:
-        """Whether one loop gives all that is kept, and another, the other way, takes it."""
+        """Whether the system is one loop and its reverse loop, which reads its rows."""
         if len(self.system.loops) != 2:
             return False
         giver, taker = (self.nodes[i] for i in self.system.loops)
@@ -216,7 +218,7 @@ class _Cut:
         )
 
     def in_segments(self, i: int, trips: TracedArray) -> Sequence[Array | None]:
-        """A loop of segments, in which those that it reads rows of run again."""
+        """A loop of segments, in which the loops whose rows it reads run again."""
         parts, rows, call = self.parts, RowParts(self.parts), self.call(i)
         count = len(call.state)
         members = self.read_by(i)
@@ -265,7 +267,7 @@ def _out(outs: Mapping[int, Sequence[Array]], row: Row) -> Array:
     return outs[row[0]][row[1]]
 
 
-def _counts(n: int) -> list[int]:
+def _parts_per_level(n: int) -> list[int]:
     """Numbers of parts per level into which `n` trips are cut, for 2, 3, ... levels."""
     levels = range(2, n.bit_length() + 2)
     return [next(c for c in range(max(2, int(n ** (1 / k))), n + 2) if c**k >= n) for k in levels]

@@ -101,7 +101,7 @@ def _elementwise(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, .
 
 
 def _declared(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
-    """By the matrix that the op tells for each argument."""
+    """Bits from the pattern that the op declares for each argument."""
     types = [ArrayType(s, node.type.dtype) for s in shapes]
     assert node.primitive.structure.sparsity is not None
     width = next(a.shape[-1] for a in args if a is not None)
@@ -119,7 +119,7 @@ def _declared(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]
 
 
 def _moved_entries(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
-    """Where each entry of the result comes from the op itself tells, given numbers for entries."""
+    """Bits of an op that moves entries: it is evaluated on the numbers of the entries."""
     width = next(a.shape[-1] for a in args if a is not None)
     numbers, rows, count = [], [np.zeros((1, width), np.uint8)], 1
     for bits, shape in zip(args, shapes, strict=True):

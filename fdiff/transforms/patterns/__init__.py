@@ -1,0 +1,1 @@
+"""Patterns of Jacobians: which entries can be nonzero, and columns that share a sweep."""
