@@ -37,35 +37,23 @@ DRIVER, UNBOUND_NAME = OWN + "driver", OWN + "unbound"  # constants in whose pla
 
 
 class LoopNames(NamedTuple):
-    """The variables of a loop: `carried` are handed over, arrays in the `stored` stored into.
-    Of these, the `replaced` are assigned, too.
+    """The variables of the function in place of a loop, and which kind of loop it is."""
 
-    The lists in `grown` are appended to, which says how many last elements are read; all that the
-    `displayed` ones get is made where they are appended to.
-    Code uses attributes of `objects`.
-    Arrays in the `unshared` have no other name. Nothing behind the loop reads the `dead`.
-    The variable `counter` holds the number of the last trip; it is empty where none is carried.
-    A loop that `waits` is a ``while``; `once` stands for a statement outside of loops that is run
-    once, and `tail` for all statements of a function behind one; one that is `joint` stands in a
-    loop, and is such a body where the loop has many ways. A loop that is `simple` has no loops in
-    it; one without `branches` is entered in the body of another one alone.
-    """
-
-    carried: tuple[str, ...]
-    stored: frozenset[str]
-    grown: tuple[tuple[str, int], ...] = ()
-    displayed: frozenset[str] = frozenset()
-    objects: ObjectAttributes = ObjectAttributes()
-    counter: str = ""
-    waits: bool = False
-    once: bool = False
-    tail: bool = False
-    joint: bool = False
-    simple: bool = True
-    branches: bool = True
-    unshared: frozenset[str] = frozenset()
-    replaced: frozenset[str] = frozenset()
-    dead: frozenset[str] = frozenset()
+    carried: tuple[str, ...]  # passed into a trip, and from it to the next one
+    stored: frozenset[str]  # of the carried ones: trips store into the arrays that they hold
+    grown: tuple[tuple[str, int], ...] = ()  # lists appended to; how many last elements are read
+    displayed: frozenset[str] = frozenset()  # of the lists: elements are made where appended
+    objects: ObjectAttributes = ObjectAttributes()  # objects whose attributes the loop uses
+    counter: str = ""  # holds the number of the last trip, if that number is carried
+    is_while: bool = False
+    is_statement: bool = False  # a statement outside of loops, which is run once
+    to_function_end: bool = False  # the rest of a function from a statement on
+    in_loop_body: bool = False  # a statement in a loop: a node if that loop has many paths
+    simple: bool = True  # without loops in it
+    branches: bool = True  # if not, it is a node in the body of another loop alone
+    unshared: frozenset[str] = frozenset()  # arrays that no other name holds
+    replaced: frozenset[str] = frozenset()  # of the stored ones: assigned, too
+    dead: frozenset[str] = frozenset()  # nothing after the loop reads them
 
     @property
     def raises(self) -> bool:
@@ -160,7 +148,7 @@ def frame(
     if inner and raised in names.carried:
         choice.orelse.append(ast.If(_name(raised), [ast.Raise(None, None)], []))
     end: ast.stmt = ast.Return(result.expression())
-    if names.tail or is_endless(plain[-1]):
+    if names.to_function_end or is_endless(plain[-1]):
         choice.orelse.append(end)
     elif returned in names.carried:
         choice.orelse.append(ast.If(_name(returned), [end], []))

@@ -165,7 +165,9 @@ class _Rewriting:
         carried = [*sorted(changed & read), *self.result.names]
         if _raises(statements):
             carried += [f"{LEFT}{number}", f"{RAISED}{number}"]
-        names = LoopNames((*carried,), arrays, objects=objects, once=True, tail=True)
+        names = LoopNames(
+            (*carried,), arrays, objects=objects, is_statement=True, to_function_end=True
+        )
         self.loops[f"{OWN}{number}"] = names
         parts = partial(self.block, outermost=True)
         parts = parts if returning else partial(self.whole, returning=True)
@@ -208,7 +210,7 @@ class _Rewriting:
                 continue
             if (outermost or (inner and not ends_trip(statement))) and is_decision(statement):
                 try:
-                    new += self._decision(statement, inner=inner, joint=not outermost)
+                    new += self._decision(statement, inner=inner, in_loop_body=not outermost)
                 except EffectError:
                     pass  # its parts may be rewritten
                 else:
@@ -239,7 +241,7 @@ class _Rewriting:
         inner.loops = self.loops
         function.body = inner.whole(function.body)
 
-    def _decision(self, statement: ast.stmt, *, inner: bool, joint: bool) -> list[ast.stmt]:
+    def _decision(self, statement: ast.stmt, *, inner: bool, in_loop_body: bool) -> list[ast.stmt]:
         """A statement that branches, as a loop of one trip; so are statements in its arms."""
         objects = check([statement], self.scope)
         if any(returns([statement])):
@@ -248,10 +250,10 @@ class _Rewriting:
         if grown_lists([statement]):
             raise EffectError("it appends to a list")
         others = objects.outer | parameters(self.tree)
-        if not (joint or others.isdisjoint(objects.targets)):
+        if not (in_loop_body or others.isdisjoint(objects.targets)):
             raise EffectError("it stores an attribute of an argument: a trace of each way does")
         changed, arrays = {*assigned([statement])}, self._stored([statement], objects)
-        changes = changed | arrays or objects.stored or (joint and objects.called)
+        changes = changed | arrays or objects.stored or (in_loop_body and objects.called)
         if not changes or changed & objects.owners:
             raise EffectError("it assigns nothing")
         others = {n.id for n in outside(self.tree, statement) if isinstance(n, ast.Name)}
@@ -259,12 +261,12 @@ class _Rewriting:
         carried = sorted(n for n in changed | arrays if n in others | read | arrays)
         carried += [f"{LEFT}{number}", f"{RAISED}{number}"] * raises
         names = LoopNames(
-            tuple(carried), arrays, objects=objects, once=True, joint=joint,
+            tuple(carried), arrays, objects=objects, is_statement=True, in_loop_body=in_loop_body,
             replaced=arrays & changed,
         )  # fmt: skip
         self.loops[f"{OWN}{number}"] = names
         plain, own = copied(statement), statement
-        if joint and isinstance(own, ast.If):
+        if in_loop_body and isinstance(own, ast.If):
             arms = (self.block(arm, inner=True) for arm in (own.body, own.orelse))
             own = ast.copy_location(ast.If(own.test, *arms), own)
         new = frame(plain, None, [own], names, number, self.result, inner=inner)
@@ -314,7 +316,7 @@ class _Rewriting:
         self, loop: ast.For | ast.While, number: int, objects: ObjectAttributes, *, inner: bool
     ) -> LoopNames:
         """The variables of a loop; EffectError where they cannot be handed over."""
-        body, waits = loop.body, isinstance(loop, ast.While)
+        body, is_while = loop.body, isinstance(loop, ast.While)
         targets = set[str]() if isinstance(loop, ast.While) else {*assigned([loop.target])}
         grown = grown_lists([*body, head_of(loop)])
         own = all(self.scope.value(n) is MISSING for n in grown)
@@ -330,7 +332,7 @@ class _Rewriting:
         if ended and self.tries:
             raise EffectError("return in a try")
         raises = _raises(body)
-        leaves = waits or raises or ended or leaves_by(body, ast.Break)
+        leaves = is_while or raises or ended or leaves_by(body, ast.Break)
         if leaves and targets:
             behind = {t for t in targets if is_read(self.tree, loop, t)}
             counter = counter_of(loop) if behind else ""
@@ -339,7 +341,7 @@ class _Rewriting:
         if leaves and grown and inner:
             raise EffectError("it appends to a list, whose length depends on when it is left")
         others = {n.id for n in outside(self.tree, loop) if isinstance(n, ast.Name)}
-        read = unbound_reads([loop] if waits else body, targets)[1]
+        read = unbound_reads([loop] if is_while else body, targets)[1]
         carried = sorted(n for n in changed | arrays if n in others | read | arrays)
         carried += [counter] if counter else []
         carried += [*self.result.names, f"{RETURNED}{number}"] if ended else []
@@ -348,7 +350,7 @@ class _Rewriting:
         simple = not any(loops)
         lists = tuple([(name, lag or 0) for name, lag in grown.items()])
         return LoopNames(
-            tuple(carried), arrays, lists, displayed(body), objects, counter, waits=waits,
+            tuple(carried), arrays, lists, displayed(body), objects, counter, is_while=is_while,
             simple=simple, replaced=arrays & changed,
         )  # fmt: skip
 

@@ -64,7 +64,7 @@ class Answers:
         splits: Splits,
     ) -> None:  # fmt: skip
         self.trace, self.around, self.depth, self.calls = trace, around, 0, 0
-        self.within, self.whole = rows.inside, rows.tail
+        self.most_trips, self.whole = rows.most_inner_trips, rows.to_function_end
         self.outer, self.splits = outer, splits
         self.level: int = 0 if outer is None else outer.level + 1
         self.sizes: dict[int, int | None] = {}

@@ -115,7 +115,9 @@ class AppendedRows:
                     )
         self.kinds = [kinds[place] for place in sorted(kinds)]
         self.partners = {place: k for place, k in partners.items() if k is not None}
-        self.numbered = [place for place, k in self.partners.items() if variables[k].tagged]
+        self.numbered = [
+            place for place, k in self.partners.items() if variables[k].has_array_number
+        ]
         uneven = {place for own in self.lists if own.uneven for place in range(own.first, own.end)}
         if not uneven.isdisjoint(self.numbered):
             raise RefusedLoopError("it appends an array that has other names")
@@ -156,7 +158,7 @@ class AppendedRows:
 
         The arrays that some variables hold have numbers, too.
         """
-        if self.kinds and loop.waits and not loop.within:
+        if self.kinds and loop.is_while and not loop.most_trips:
             raise RefusedLoopError("it makes many trips, which append to a list")
         self._trace, self._rows = trace, dict(zip(range(len(self.kinds)), rows, strict=False))
         if self.numbered and isinstance(trace.calls, Answers):

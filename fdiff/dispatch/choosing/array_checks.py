@@ -21,12 +21,12 @@ def check_arrays(ways: Ways) -> None:
         _check_run(ways, run)
         if ways.nested:
             check_bound(ways.variables, run)
-    if any(v.tagged and v.changed for v in ways.variables):
+    if any(v.has_array_number and v.stored_into for v in ways.variables):
         raise RefusedLoopError("it stores into an array that two variables may hold")
     starts = [ways.variables[k].start for k in ways.loose]
     if ways.nested and any(isinstance(start, np.ndarray) for start in starts):
         raise RefusedLoopError("a variable may hold an array of another name")
-    changed = [v for v in ways.variables if v.changed]
+    changed = [v for v in ways.variables if v.stored_into]
     others = [v.start for v in ways.variables]
     others += [a for value in cells_of(ways.body) for a in arrays_in(value)]
     others += [*ways.inner.extra, *ways.rows.arrays()]

@@ -134,7 +134,7 @@ def hand_numbers(
     """Tell the body around a loop the numbers of arrays behind it, and of the next one."""
     for k, number in tags.items():
         value = values[k]
-        if isinstance(value, TracedArray) and not variables[k].stays:
+        if isinstance(value, TracedArray) and not variables[k].keeps_binding:
             around.arrays.hand(value, number.id)
             around.shared = max(around.shared, value.id)
     for number in last:
@@ -152,7 +152,7 @@ def unify(
 ) -> None:
     """Give variables that hold one array the same handle."""
     for k, j in same:
-        if variables[j].stays:
+        if variables[j].keeps_binding:
             values[k] = values[j]
         else:
             values[j] = values[k]

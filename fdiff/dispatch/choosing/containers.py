@@ -238,7 +238,7 @@ class TakenApart:
 
         In the body of another loop, ways have to agree on whether they are new.
         """
-        if inner and any(v.counts for v in news[len(self.leaves) :]):
+        if inner and any(v.is_counted for v in news[len(self.leaves) :]):
             raise RefusedLoopError("a variable may hold a new list, or what it held before")
         names = [id(own) for own in self.owns]
         lists = [id(whole) for whole in self.grown.values()]

@@ -71,7 +71,7 @@ class Driver:
         self, rows: object, names: LoopNames, body: Body, cells: Cells
     ) -> tuple[object, ...] | None:
         """The values of a loop's variables behind it; None where Python runs the loop."""
-        if names.waits:
+        if names.is_while:
             check_bounds(body)
         trace = stack.traces[-1] if stack.traces else None
         if type(trace) is not Trace or not looks_for_loops(trace):
@@ -80,11 +80,11 @@ class Driver:
         inner, table = around is not None, trip_rows(rows, names)
         few = INNER if inner else FEWEST if names.simple else FEW
         few = 1 if around is not None and around.splits is Splits.LOOPS else few
-        few = 0 if names.once or environment_value("FDIFF_LOOPS") == "check" else few
-        if names.joint and not (around is not None and around.splits):
+        few = 0 if names.is_statement or environment_value("FDIFF_LOOPS") == "check" else few
+        if names.in_loop_body and not (around is not None and around.splits):
             return None
         nested = around is not None and (around.level or not around.whole or names.raises)
-        if names.tail and nested:
+        if names.to_function_end and nested:
             return None  # the function is on a way of the body around
         if table is None or table.length <= few or not (names.branches or inner):
             return None
@@ -103,11 +103,11 @@ class Driver:
             with emptied(cells):
                 values = self._within(trace, table, names, body, starts)
         except RefusedLoopError as refusal:
-            if around is not None and around.whole and (table.waits or table.length > FEWEST):
+            if around is not None and around.whole and (table.is_while or table.length > FEWEST):
                 raise  # rather than unroll a long loop on each way
             self.refusals[place] = str(refusal)
             line = user_line() if str(refusal) != UNBRANCHED else None
-            if isinstance(trace.calls, CallLog) and line is not None and not names.once:
+            if isinstance(trace.calls, CallLog) and line is not None and not names.is_statement:
                 why = f"traced again where its branches differ: {refusal}"
                 trace.calls.refusals[loop_behind(line)] = why
             return None
@@ -123,9 +123,13 @@ class Driver:
         for within in WITHIN:
             outer = trace.calls if isinstance(trace.calls, Answers) else None
             rows.unshared, rows.dead = names.unshared, names.dead
-            rows.inside = within if outer is None else outer.within
-            long = outer is None and rows.inside is not None and rows.inside > LONGEST
-            rows.within = None if long else rows.inside
+            rows.most_inner_trips = within if outer is None else outer.most_trips
+            long = (
+                outer is None
+                and rows.most_inner_trips is not None
+                and rows.most_inner_trips > LONGEST
+            )
+            rows.most_trips = None if long else rows.most_inner_trips
             try:
                 while True:
                     try:
@@ -149,7 +153,11 @@ def _enter(
     each call reads anew are counted from zero, where nothing depends on them.
     """
     reached = ReachedObjects(body, names.objects, starts.values())
-    if names.once and not names.joint and reached.names.stored - names.objects.stored:
+    if (
+        names.is_statement
+        and not names.in_loop_body
+        and reached.names.stored - names.objects.stored
+    ):
         raise RefusedLoopError("its methods store attributes: a trace of each way does")
     if names.counter:
         starts = {**starts, names.counter: rows.numbers[0]}
@@ -208,5 +216,5 @@ def _variable(outer: Answers | None, anew: bool, name: str, start: object) -> Va
         return Variable(name, start)
     check_start(outer, start)
     variable = Variable(name, start, outer.type_of(start))
-    variable.loose |= outer.flag_of(start) is not None
+    variable.may_be_python_float |= outer.flag_of(start) is not None
     return variable

@@ -117,7 +117,7 @@ def note_inputs(
     for k, (v, h) in enumerate(zip(variables, inputs, strict=True)):
         if not isinstance(h, TracedArray) or not v.scalar:
             continue
-        if v.counts or v.weak:
+        if v.is_counted or v.weak:
             own.append(h.node)
         elif k in flags:
             mixed.add(h.node, flags[k])

@@ -21,7 +21,7 @@ from .variables import FLOAT
 
 Row = range | np.ndarray | TracedArray
 Kind = tuple[ArrayType, bool, bool]  # the type, and whether it is scalar and weak
-UNTOLD = 1 << 40  # trips of a ``while``: more than a run makes
+UNBOUNDED = 1 << 40  # trips of a ``while``: more than a run makes
 
 
 class StackedRow:
@@ -62,11 +62,10 @@ class StackedRow:
 
 
 class TripRows:
-    """The rows of a loop: the `numbers` of its trips, and sequences.
+    """The rows of a loop: the `numbers` of its trips, and `sequences` that trips read entries of.
 
-    A ``while``, which `waits`, has none, nor has a statement that is run `once`, or all to the end
-    of a function, its `tail`. A ``while`` makes up to `within` trips, or any number, and one in it
-    up to `inside`. A trip of `sequences` gets its number and an entry of each.
+    A trip gets its number and an entry of each sequence. A ``while`` and a statement outside of
+    loops (`LoopNames`) have no rows.
     """
 
     def __init__(
@@ -74,15 +73,15 @@ class TripRows:
         numbers: range,
         sequences: Sequence[Row | StackedRow] | None = None,
         *,
-        waits: bool = False,
-        once: bool = False,
-        tail: bool = False,
+        is_while: bool = False,
+        is_statement: bool = False,
+        to_function_end: bool = False,
     ) -> None:
-        self.numbers, self.sequences, self.waits = numbers, sequences, waits
-        self.once, self.tail = once, tail
-        self.within: int | None = None
-        self.inside: int | None = None
-        self.unshared = frozenset[str]()  # variables whose arrays have no other name
+        self.numbers, self.sequences, self.is_while = numbers, sequences, is_while
+        self.is_statement, self.to_function_end = is_statement, to_function_end
+        self.most_trips: int | None = None  # of a ``while``; None for any number
+        self.most_inner_trips: int | None = None  # of a ``while`` in the body
+        self.unshared = frozenset[str]()  # variables whose arrays no other name holds
         self.dead = frozenset[str]()  # variables that nothing behind the loop reads
         self.owned = frozenset[str]()  # variables whose arrays nothing else held before the loop
         self.numbers_arrays = False  # whether the body has numbers of arrays
@@ -91,7 +90,7 @@ class TripRows:
     @property
     def length(self) -> int:
         """The largest number of trips."""
-        return (self.within or UNTOLD) if self.waits else len(self.numbers)
+        return (self.most_trips or UNBOUNDED) if self.is_while else len(self.numbers)
 
     def entries(self, index: object) -> object:
         """The number of a trip, and its entries of the sequences."""
@@ -140,10 +139,10 @@ def _entry(sequence: Row | StackedRow, number: int) -> object:
 
 def trip_rows(rows: object, names: LoopNames) -> TripRows | None:
     """The rows of a loop; None where it runs over something else."""
-    if names.once:
-        return TripRows(range(1), once=True, tail=names.tail)
-    if names.waits:
-        return TripRows(range(1), waits=True)
+    if names.is_statement:
+        return TripRows(range(1), is_statement=True, to_function_end=names.to_function_end)
+    if names.is_while:
+        return TripRows(range(1), is_while=True)
     if isinstance(rows, range):
         return TripRows(rows)
     lengths, sequences = list[int](), list[Row | StackedRow]()

@@ -92,21 +92,18 @@ class Growth(NamedTuple):
 
 
 class Variable:
-    """A variable of a loop: its first value, and the type of its carry, if it is carried.
+    """A variable of a loop: its first value, and the type of its carry, if it is carried."""
 
-    A `loose` variable holds a number of Python's at first, or is as weak as such; an `unsure` one
-    may hold others behind some of the ways. A variable that `stays` holds behind
-    each way what it held before; an array in it may be `changed` by stores. Nothing else holds what
-    an `owned` one held before the loop. A variable that
-    `counts` holds ints or truth values of Python's, which ways change, and which `python` tells; a
-    `weak` one holds floats of Python's. A `narrow` one holds a float of Python's at first, and then
-    numbers of single precision (`narrow_variables.py`). A `flagged` one has a carry that tells
-    whether it is new, a `tagged` one another that is the number of its array. The `limit` is the
-    largest size of an int that changes otherwise than by adding a constant. The `result` of the
-    function is read where it has a value alone, and so is an `option`, which is None at first; a
-    `local` one is the user's. What is counted from zero is added to the int `offset`, if there is
-    one.
-    """
+    stored_into = False  # trips store into the array that it holds
+    keeps_binding = False  # after each path it holds the same object as before
+    owned = False  # nothing else held, before the loop, what it held
+    ended = False  # nothing after the paths reads it
+    is_counted = False  # it holds ints or truth values of Python, which paths change
+    narrow = False  # a Python float at first, then single precision (`narrow_variables`)
+    unsure = False  # after some paths it may hold another kind of number
+    option = False  # it is None at first, and read where it has a value alone
+    has_new_flag = False  # one more carry tells whether it is new
+    has_array_number = False  # one more carry is the number of its array (`array_identities`)
 
     def __init__(self, name: str, start: object, python: type | None = None) -> None:
         self.name, self.own = name, start
@@ -124,24 +121,21 @@ class Variable:
         elif type(h) not in _CONSTANTS and h is not UNBOUND:  # the body may store into it
             raise RefusedLoopError(f"{name} is no number and no array")
         weak = isinstance(h, TracedArray) and h.weak
-        self.weak = weak and self.type == FLOAT
-        self.loose = type(h) is float or self.weak
-        self.python = type(h) if type(h) in _COUNTED else python
+        self.weak = weak and self.type == FLOAT  # it holds Python floats
+        self.may_be_python_float = type(h) is float or self.weak
+        self.python = type(h) if type(h) in _COUNTED else python  # the type that it counts in
         self.constant: object = None
-        self.result = name.startswith(RESULT)
-        self.local = name.isidentifier() and not name.startswith(OWN)
-        self.changed = self.stays = self.counts = self.flagged = self.ended = self.narrow = False
-        self.tagged = self.owned = self.option = False
-        self.unsure = False
+        self.result = name.startswith(RESULT)  # of the function: read where it has a value alone
+        self.local = name.isidentifier() and not name.startswith(OWN)  # the user's
         self.growth: Growth | None = None
-        self.limit: int | None = None
-        self.offset: SymbolicNumber | None = None
+        self.limit: int | None = None  # the size of an int that changes by more than a constant
+        self.offset: SymbolicNumber | None = None  # what is counted from zero is added to it
 
     @classmethod
     def of_offset(cls, name: str, offset: SymbolicNumber) -> Variable:
         """A variable that counts from zero, beside an int that the trace does not rely on."""
         own = cls(name, 0)
-        own.offset, own.counts, own.scalar, own.type = offset, True, True, WHOLE
+        own.offset, own.is_counted, own.scalar, own.type = offset, True, True, WHOLE
         return own
 
     @property
@@ -193,7 +187,7 @@ class Variable:
             unread = self.result and v is UNBOUND
             if not unread and _number_kind(v, run) is not python:
                 raise RefusedLoopError(f"{self.name} is of several types")
-        settled, self.counts, self.scalar, self.type = self.counts, True, True, type_
+        settled, self.is_counted, self.scalar, self.type = self.is_counted, True, True, type_
         return settled
 
     def _settle_constant(self, values: Sequence[object]) -> None:
@@ -210,7 +204,7 @@ class Variable:
         """Refuse numbers of Python's that are no floats, or beside other types than floats."""
         own = type(self.start) is float and all(same(n, self.start) for n in numbers)
         self.narrow = kind == (SINGLE, True) and own
-        several = kind != (FLOAT, True) or not (numbers or self.loose)
+        several = kind != (FLOAT, True) or not (numbers or self.may_be_python_float)
         if any(type(n) is not float for n in numbers) or (several and not self.narrow):
             raise RefusedLoopError(f"{self.name} is of several types")
 
@@ -225,11 +219,10 @@ class Variable:
         """Note whether the array that the variable holds is stored into."""
         pairs = [(run.inputs[k], run.values[k]) for run in runs]
         stores = [isinstance(h, TracedArray) and h.id != h.made for h, _ in pairs]
-        changed, self.stays = any(stores), all(v is h for h, v in pairs)
+        self.stored_into, self.keeps_binding = any(stores), all(v is h for h, v in pairs)
         left = not any(store and v is h for store, (h, v) in zip(stores, pairs, strict=True))
-        if changed and not self.stays and not (left and self.owned):
+        if self.stored_into and not self.keeps_binding and not (left and self.owned):
             raise RefusedLoopError(f"{self.name} is stored into, and another array elsewhere")
-        self.changed = changed
 
 
 def _number_kind(value: object, run: WayRun) -> type | None:

@@ -71,16 +71,16 @@ class Ways:
         self.log, self.inner, self.variables, self.rows = log, log.trace, variables, rows
         self.body, self.nested = body, inner
         self.index = self.inner.input(WHOLE, scalar=True, weak=True)
-        if not (rows.waits or rows.once):
+        if not (rows.is_while or rows.is_statement):
             log.sizes[self.index.node] = rows.size()
         self.inputs = [self._start(v) for v in variables]
         self.flags = {
-            k: self._input(TRUTH, scalar=True) for k, v in enumerate(variables) if v.flagged
+            k: self._input(TRUTH, scalar=True) for k, v in enumerate(variables) if v.has_new_flag
         }
         note_inputs(log.mixed, self.index.node, variables, self.inputs, self.flags)
         entries = lambda: rows.entries(self.index)  # noqa: E731 - a line
         views = views_of(variables, self.inputs)
-        tagged = [k for k, v in enumerate(variables) if v.tagged]
+        tagged = [k for k, v in enumerate(variables) if v.has_array_number]
         self.tags = {k: self._input(WHOLE, scalar=True) for k in tagged}
         self.fresh = [self._input(WHOLE, scalar=True)] if rows.numbers_arrays else []
         log.tags = {k: tag.node for k, tag in self.tags.items()}
@@ -90,10 +90,10 @@ class Ways:
         check_views(self.inner, variables, views, self.runs)
         asks = log.branches or any(run.asked for run in self.runs)
         asks |= any(v.option for v in variables)  # whether it is None, from the next pass on
-        if not (asks or inner or rows.waits):
+        if not (asks or inner or rows.is_while):
             raise RefusedLoopError(UNBRANCHED)
         for k, v in enumerate(variables):
-            if rows.tail and v.local:
+            if rows.to_function_end and v.local:
                 v.end(self.runs, k)
         settled = [v.settle(self.runs, k) for k, v in enumerate(variables)]
         self.settled = all(settled)
@@ -105,7 +105,7 @@ class Ways:
         self.settled &= {*self.flags} == {*self.loose} and self._settle_numbers()
         self.settled &= note_unsure(variables, self.loose, self.runs, self._is_new)
         for k, v in enumerate(variables):
-            v.flagged = k in self.loose
+            v.has_new_flag = k in self.loose
         self.tape: Tape | None = None
 
     def _settle_numbers(self) -> bool:
@@ -118,13 +118,13 @@ class Ways:
         shared |= {*others} & {*places} if self.nested else set()
         shared |= handed_on(self.runs, places)
         for k in shared:
-            self.variables[k].tagged = True
+            self.variables[k].has_array_number = True
         self.rows.numbers_arrays |= bool(shared or asked)
         return shared == {*self.tags} and self.rows.numbers_arrays is bool(self.fresh)
 
     def _start(self, v: Variable) -> object:
         """What a variable holds before a trip."""
-        endless = self.rows.once or (self.rows.waits and not self.rows.within)
+        endless = self.rows.is_statement or (self.rows.is_while and not self.rows.most_trips)
         untold = endless and v.name.startswith(LEFT)
         if v.type is None or (v.start is UNBOUND and not v.option) or untold:
             return v.constant if v.option else v.start
@@ -139,15 +139,17 @@ class Ways:
     def _loose(self) -> list[int]:
         """The carried variables that may hold, behind the loop, what Python held before it."""
         runs = self.runs
-        carried = [each for each in self.carried if not (each[1].counts or each[1].weak)]
+        carried = [each for each in self.carried if not (each[1].is_counted or each[1].weak)]
         loose = {k for k, v, _ in carried for run in runs if self._is_kept(v, run.values[k])}
-        first = {k for k, v, _ in carried if v.loose or not (v.scalar or v.stays)}
+        first = {
+            k for k, v, _ in carried if v.may_be_python_float or not (v.scalar or v.keeps_binding)
+        }
         handed = {
             (k, j)
             for run in runs
             for k, v, _ in carried
             for j, *_ in carried
-            if run.values[k] is run.inputs[j] and not v.stays
+            if run.values[k] is run.inputs[j] and not v.keeps_binding
         }
         while True:
             more = {i for pair in handed if pair[1] in first | loose for i in pair}
@@ -164,7 +166,7 @@ class Ways:
             return
         asked = {node for way in ways for node, _ in way.asked}
         self.branches = self.log.branches or bool(asked)
-        if not inner and moving.isdisjoint(asked) and self.rows.waits:
+        if not inner and moving.isdisjoint(asked) and self.rows.is_while:
             raise RefusedLoopError(UNBRANCHED)
         for node in asked:
             check_condition(tape, node)
@@ -173,7 +175,7 @@ class Ways:
     def _whole(self) -> tuple[Tape, list[int], list[Way], set[int]]:
         """All runs as one tape: its inputs, its ways, and what depends on traced values."""
         inner, runs = self.inner, self.runs
-        plain = self.rows.waits or self.rows.once
+        plain = self.rows.is_while or self.rows.is_statement
         inputs = []
         for k, v, type_ in self.carried:
             h = self.inputs[k]
@@ -203,7 +205,7 @@ class Ways:
         limits = IntLimits(sizes)
         self._note_sizes(limits, order, results)
         self.settled = not limits.places
-        numbers = [i for i, (_, v, _) in enumerate(self.carried) if not (v.counts or v.weak)]
+        numbers = [i for i, (_, v, _) in enumerate(self.carried) if not (v.is_counted or v.weak)]
         first = len(results[0]) - self.appended.width
         numbers += [first + j for j, kind in enumerate(self.appended.kinds) if not kind.python]
         held = [own[i] for own in results for i in numbers]
@@ -219,10 +221,10 @@ class Ways:
 
     def _is_mixed(self, k: int, v: Variable) -> bool:
         """Whether a variable holds numbers of Python's and others, which are carried alike."""
-        if v.counts or v.weak or v.narrow:
+        if v.is_counted or v.weak or v.narrow:
             return False
         values = [run.values[k] for run in self.runs if run.values[k] is not UNBOUND]
-        return v.scalar and (v.loose or not all(map(self._is_new, values)))
+        return v.scalar and (v.may_be_python_float or not all(map(self._is_new, values)))
 
     def _note_sizes(self, limits: IntLimits, order: list[int], results: list[list[int]]) -> None:
         """Note the sizes of Python's numbers that are carried; floats have none."""
@@ -230,7 +232,7 @@ class Ways:
         for of_result in (False, True):  # which may be others
             growths = dict[int, Growth]()
             for i, (_, v, _) in enumerate(self.carried):
-                if v.counts and v.result is of_result:
+                if v.is_counted and v.result is of_result:
                     outs = {own[i] for own in results}
                     growths[i] = v.growth = limits.growth(v, order[i], outs, self.rows.length)
             for i, growth in growths.items():
@@ -293,13 +295,17 @@ class Ways:
             for flag in [flag for k, flag in flags.items() if k not in dead]:
                 self._rely_on(trace, flag, RefusedLoopError("a variable holds what it held before"))
         self.appended.enter(trace, results[len(state) :], self.rows, tags)
-        if trace.calls is not None and not self.rows.once and (line := user_line()) is not None:
+        if (
+            trace.calls is not None
+            and not self.rows.is_statement
+            and (line := user_line()) is not None
+        ):
             own = f"each on one of {len(self.runs)} paths, which it chooses"
             ways = "whose statements choose their paths" if self.log.splits else own
-            trace.calls.note(((line, 1, 0 if self.rows.waits else self.rows.length, 1, ways),))
+            trace.calls.note(((line, 1, 0 if self.rows.is_while else self.rows.length, 1, ways),))
         values = [v.constant for v in self.variables]
         pairs = zip(self.carried, results, strict=False)
-        stores_last = sorted(pairs, key=lambda pair: pair[0][1].changed)  # others may refuse
+        stores_last = sorted(pairs, key=lambda pair: pair[0][1].stored_into)  # others may refuse
         for (k, v, _), result in stores_last:
             kept = v.offset is not None and all(r.values[k] is r.inputs[k] for r in self.runs)
             values[k] = v.own
@@ -336,7 +342,7 @@ class Ways:
         """Whether a ``while`` ended, and those in it."""
         pairs = zip(self.carried, results, strict=False)
         left = [h for (_, v, _), h in pairs if v.name.startswith(LEFT)]
-        ends = left if self.rows.waits and self.rows.within else []
+        ends = left if self.rows.is_while and self.rows.most_trips else []
         place = len(self.carried) + len(self.loose) + len(self.tags) + len(self.fresh)
         return ends + ([results[place]] if self.demanding else [])
 
@@ -355,16 +361,16 @@ class Ways:
         """The results of the node that is entered."""
         rows, count, tape = self.rows, len(state), self.tape
         assert tape is not None, "a loop is entered behind its body"
-        if rows.once:
+        if rows.is_statement:
             values = [*state, *self.inner.extra]
             nodes = [(trace.lift(x), t) for x, t in zip(values, tape.input_types, strict=True)]
             return splice(tape, [TracedArray(trace, node, t) for node, t in nodes], trace)
-        if rows.waits and rows.within:
+        if rows.is_while and rows.most_trips:
             return apply_many(
-                LOOP, np.asarray(rows.within), *state, *self.inner.extra,
-                body=tape, carries=count, length=rows.within, reverse=False, rows=0,
+                LOOP, np.asarray(rows.most_trips), *state, *self.inner.extra,
+                body=tape, carries=count, length=rows.most_trips, reverse=False, rows=0,
             )  # fmt: skip
-        if rows.waits:
+        if rows.is_while:
             left = next(i for i, (_, v, _) in enumerate(self.carried) if v.name.startswith(LEFT))
             return apply_many(
                 WHILE, *state, *self.inner.extra, body=tape, cond=negated(tape, left),
@@ -384,15 +390,15 @@ class Ways:
         value: object = TracedArray(
             trace, result.id, result.type, scalar=v.scalar, weak=v.of_python
         )
-        if v.counts or v.weak:
+        if v.is_counted or v.weak:
             value = not v.name.startswith(LEFT) and counted(trace, v, result, new=new)
             if v.offset is not None:
                 value = total(trace, v.offset, value)
             if v.name.startswith(RAISED) and value is True:
                 raise RefusedLoopError("it raises an error")
-        if v.changed and v.stays:
+        if v.stored_into and v.keeps_binding:
             v.own[...] = value  # type: ignore[index] - an array
-        return v.own if v.stays else value
+        return v.own if v.keeps_binding else value
 
     @staticmethod
     def _is_new_before(variable: Variable, around: Answers | None) -> object:
