@@ -17,6 +17,7 @@ from ...capture.sources.loop_frames import LoopNames
 from ...primitive import FUNCTIONS
 from ...trace import Trace, TracedArray
 from ...trace.handler_arguments import resolve
+from ...user_lines import user_line
 from .variables import FLOAT
 
 Row = range | np.ndarray | TracedArray
@@ -121,6 +122,12 @@ class TripRows:
         """The sequences, and the elements of lists."""
         own = [s.elements if isinstance(s, StackedRow) else s for s in self.sequences or ()]
         return cast("list[object]", own)
+
+    def note(self, trace: Trace, ways: str) -> None:
+        """Note for `explain` that the loop is a node, and which `ways` its trips take."""
+        line = None if trace.calls is None or self.is_statement else user_line()
+        if trace.calls is not None and line is not None:
+            trace.calls.note(((line, 1, 0 if self.is_while else self.length, 1, ways),))
 
     def size(self) -> int:
         """The largest size of a number that a trip is given."""

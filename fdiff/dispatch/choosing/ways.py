@@ -18,7 +18,6 @@ from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, apply_many, splice
 from ...trace.looping.call_log import CallLog
 from ...transforms.loops.branch_tree import Way, branching_body, negated
-from ...user_lines import user_line
 from .answers import Answers, Body, runs_of
 from .appended_rows import AppendedRows, in_places
 from .array_identities import (
@@ -295,14 +294,8 @@ class Ways:
             for flag in [flag for k, flag in flags.items() if k not in dead]:
                 self._rely_on(trace, flag, RefusedLoopError("a variable holds what it held before"))
         self.appended.enter(trace, results[len(state) :], self.rows, tags)
-        if (
-            trace.calls is not None
-            and not self.rows.is_statement
-            and (line := user_line()) is not None
-        ):
-            own = f"each on one of {len(self.runs)} paths, which it chooses"
-            ways = "whose statements choose their paths" if self.log.splits else own
-            trace.calls.note(((line, 1, 0 if self.rows.is_while else self.rows.length, 1, ways),))
+        own = f"each on one of {len(self.runs)} paths, which it chooses"
+        self.rows.note(trace, "whose statements choose their paths" if self.log.splits else own)
         values = [v.constant for v in self.variables]
         pairs = zip(self.carried, results, strict=False)
         stores_last = sorted(pairs, key=lambda pair: pair[0][1].stored_into)  # others may refuse

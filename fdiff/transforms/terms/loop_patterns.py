@@ -102,7 +102,9 @@ def _of_body(body: Tape, carries: int, first: int, places: EntriesOf) -> _BodyPa
         shape = int(starts[-1]), t.size
         columns.append(_entries(np.concatenate(rows), np.concatenate(cols), shape))
     empty = _entries([], [], (int(starts[-1]), 0))
-    carried = intact_scipy.sparse.hstack([empty, *columns[:carries]], format="csr")
+    carried = cast(
+        "csr_array", intact_scipy.sparse.hstack([empty, *columns[:carries]], format="csr")
+    )
     return _BodyPatterns(body, carries, first, columns, carried, starts, blocks)
 
 
@@ -116,7 +118,8 @@ def _propagated(loop: _BodyPatterns, k: int, order: range | None) -> Patterns:
 
     Without an `order` of trips their number is not known: patterns of all numbers are united.
     """
-    carries, starts, given_up = loop.carries, loop.starts, [None] * len(loop.body.outputs)
+    carries, starts = loop.carries, loop.starts
+    given_up: Patterns = [None] * len(loop.body.outputs)
     size, is_row = loop.body.input_types[k].size, k >= loop.first
     most = MOST_PRODUCTS // (1 + loop.blocks)  # trips
     if order is not None and is_row and len(order) > most:  # each trip has a row of its own
@@ -145,7 +148,7 @@ def _propagated(loop: _BodyPatterns, k: int, order: range | None) -> Patterns:
             break
     none = [_entries([], [], (0, width))] * (len(given_up) - carries)
     stacked = [
-        intact_scipy.sparse.vstack(parts, format="csr")
+        cast("csr_array", intact_scipy.sparse.vstack(parts, format="csr"))
         for parts in zip(none, *(outs[trip] for trip in sorted(outs)), strict=True)
     ]
     return [*_split(state, starts[: carries + 1]), *stacked]
