@@ -35,6 +35,8 @@ class OfNumbers(StandIn):
     def of_numbers(self, value):
         """A function or class that computes with numbers; another value as it is."""
         if id(value) not in self.copies:
+            if _is_of_fdiff(value):
+                raise TypeError("numbers do not run functions of fdiff")
             own = isinstance(value, types.FunctionType) and _is_of_tests(value)
             if own or _is_class_of_tests(value):
                 return self.function(value) if own else self.class_(value)
@@ -68,6 +70,14 @@ class OfNumbers(StandIn):
         if isinstance(member, property):
             return property(self.of_numbers(member.fget), self.of_numbers(member.fset))
         return self.of_numbers(member)
+
+
+def _is_of_fdiff(value):
+    """Whether a value is a module, class, object or function of fdiff, or prepared by it."""
+    names = value.__dict__ if isinstance(value, types.ModuleType) else {}
+    names = value.__globals__ if isinstance(value, types.FunctionType) else names
+    module = names.get("__name__") or (value if isinstance(value, type) else type(value)).__module__
+    return module.partition(".")[0] == "fdiff"
 
 
 def _is_of_tests(function):

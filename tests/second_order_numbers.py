@@ -167,7 +167,8 @@ class Number:
 
     def tanh(self):
         t = math.tanh(self.value)
-        slope = 1 / math.cosh(self.value) ** 2
+        e = math.exp(-2 * abs(self.value))
+        slope = 4 * e / (1 + e) ** 2
         return self.by(t, slope, -2 * t * slope)
 
     def arctan(self):
