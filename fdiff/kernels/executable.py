@@ -224,7 +224,7 @@ class Executable:
             raise CompileError(f"{type(error).__name__}: {error}") from error
 
     def _bind(self, values: Values) -> BoundKernel:
-        """The kernel with its workspace and tables; `KernelSource` describes the integers."""
+        """The kernel with its workspace and tables; `IntegerTable` describes the integers."""
         kernel = self._kernel
         copies = {"": 1, THREADS: self._threads, PARTS: self._parts}
         buffers = kernel.source.buffers
@@ -232,9 +232,12 @@ class Executable:
         taken = [b * copies[buffer.copies] for b, buffer in zip(sizes, buffers, strict=True)]
         begins = list(accumulate(taken, initial=0))
         copy_sizes = [b // int(buffer.dtype[1]) for b, buffer in zip(sizes, buffers, strict=True)]
-        rest = [self._parts, *copy_sizes] if kernel.run else []
-        rest += [0] * kernel.source.facts.trips
-        ints = np.array([*values.ints, *kernel.addresses, *begins, *rest], np.int64)
+        table = kernel.source.table(len(values.ints))
+        ints = np.zeros(table.stop + kernel.source.facts.trips, np.int64)
+        ints[: table.begins] = [*values.ints, *kernel.addresses]
+        ints[table.begins : table.parts] = begins
+        if kernel.run:
+            ints[table.parts : table.stop] = [self._parts, *copy_sizes]
         floats = np.array(values.floats, np.float64)
         size = 1 << max(begins[-1], 4096).bit_length() if begins[-1] <= _KEEP else begins[-1]
         size = size if buffers else 0

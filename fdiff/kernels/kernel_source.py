@@ -51,6 +51,42 @@ class WorkspaceBuffer(NamedTuple):
         return -(-total // 64) * 64
 
 
+class IntegerTable(NamedTuple):
+    """The table of integers of a kernel: the counts of its entries; properties say where some are.
+
+    In order: the `numbers` of the graph (sizes and integers); addresses of the `routines` and, if
+    there are any, of the table of what they call; where each of the `buffers` begins in the
+    workspace, and where the last ends; of a `threaded` kernel, the number of parts, and how many
+    entries of each buffer are one copy; if there are loops over trips, whether these are to end.
+    """
+
+    numbers: int
+    routines: int
+    buffers: int
+    threaded: bool
+
+    @property
+    def blas(self) -> int:
+        """The table of what routines call; a second one, for parts of loops, if `threaded`."""
+        return self.numbers + self.routines
+
+    @property
+    def begins(self) -> int:
+        """Where the first buffer begins in the workspace."""
+        tables = 2 if self.threaded else 1
+        return self.blas + (tables if self.routines else 0)
+
+    @property
+    def parts(self) -> int:
+        """The number of parts of loops, if `threaded`; the sizes of single copies follow."""
+        return self.begins + self.buffers + 1
+
+    @property
+    def stop(self) -> int:
+        """Whether loops over trips are to end, if there are any: the last entry then."""
+        return self.parts + (self.buffers + 1 if self.threaded else 0)
+
+
 class Work(NamedTuple):
     """Estimated work: `cost` nanoseconds for each entry of `dims`, which may be products."""
 
@@ -91,19 +127,17 @@ NO_FACTS = TextFacts()
 
 @dataclass(frozen=True)
 class KernelSource:
-    """Text of a kernel, and what its integer table ends with.
-
-    In order: addresses of the routines and, if there are any, of the table of what they call; where
-    each buffer begins in the workspace, and where the last ends; of a kernel for several threads,
-    the number of parts, and how many entries of each buffer are one copy. There are two such tables
-    then, the second for parts of a loop.
-    """
+    """Text of a kernel, and what its table of integers refers to: see `IntegerTable`."""
 
     text: str
     routines: tuple[str, ...]
     buffers: tuple[WorkspaceBuffer, ...]
     threaded: bool = False
     facts: TextFacts = NO_FACTS
+
+    def table(self, numbers: int) -> IntegerTable:
+        """The table of integers, for the `numbers` of the graph."""
+        return IntegerTable(numbers, len(self.routines), len(self.buffers), self.threaded)
 
     def seconds(self) -> float:
         """What compiling takes: so much for any kernel, a line, a loop, an elementary function.

@@ -11,7 +11,7 @@ from ..ir.expression_names import names_in, table_entry
 from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import NUMPY, Call, Conditional, Item, LoopProgram, Nest, TileLoop, nests_and_calls
 from ..ir.parallel import ParallelProgram
-from ..kernel_source import STARTED, KernelSource, TextFacts, WorkspaceBuffer
+from ..kernel_source import STARTED, IntegerTable, KernelSource, TextFacts, WorkspaceBuffer
 from ..runtime.status_errors import OUT_OF_RANGE
 from .lines import (
     LineKind,
@@ -27,7 +27,7 @@ from .lines import (
 )
 from .loop_nest import has_angle
 from .outlining import LONG, Region, outline
-from .parallel_regions import BLAS_TABLES, emit_parallel, parallel_text, worker_prologue
+from .parallel_regions import emit_parallel, parallel_text, worker_prologue
 from .program_items import emit_item, tile_head
 from .symbol_table import SymbolTable
 from .workspace import allocate
@@ -40,24 +40,23 @@ def emit(
 ) -> KernelSource:
     """``kernel(inputs, constants, outputs, strides, ints, floats, buffers)``: a status.
 
-    The integer table holds sizes and integers of the graph, then the addresses of routines and the
-    table of BLAS, then the beginnings of the buffers in the workspace, and last, if it has loops
-    over trips, whether these are to end. A kernel that is `timed` has one input more, of zeros: it
+    `IntegerTable` describes the integers. A kernel that is `timed` has one input more, of zeros: it
     writes the processor's clock before each item and at the end there. It is not outlined.
     """
     names = tuple(dict.fromkeys(call.routine for call in program.calls))
     where, buffers = allocate(program)
-    first, parallel = graph.sizes + graph.ints, isinstance(program, ParallelProgram)
-    begin = first + len(names) + (BLAS_TABLES if parallel else 1) * bool(names)
-    stop = begin + (2 * len(buffers) + 2 if parallel else len(buffers) + 1)
-    symbols = SymbolTable(names, first, _truths(program, graph), stop)
+    parallel = isinstance(program, ParallelProgram)
+    table = IntegerTable(graph.sizes + graph.ints, len(names), len(buffers), parallel)
+    symbols = SymbolTable(names, table, _truths(program, graph))
     if isinstance(program, ParallelProgram):
-        return _emit_parallel(program, graph, symbols, begin, timed=timed)
+        return _emit_parallel(program, graph, symbols, timed=timed)
     regions: list[Region] = []
     for k, item in enumerate(program.items):
-        regions += [Region((time_stamp(k),))] * timed
+        if timed:
+            regions.append(Region((time_stamp(k),)))
         regions += _regions(item, symbols)
-    regions += [Region((time_stamp(len(program.items)),))] * timed
+    if timed:
+        regions.append(Region((time_stamp(len(program.items)),)))
     trips, angles = facts = _has_trips(program), _has_angles(program)
     tail = [*_results(program), _return(angles=angles)]
     functions: list[TextLine] = []
@@ -68,7 +67,7 @@ def emit(
     used = _names(body) if functions else memory.keys()
     body = [*(let(t, r) for t, r in memory.items() if t in used), *body, *tail]
     body = [*symbols.legend(), *_locals(*facts), *body]
-    kernel = _kernel(graph, body, _buffer_parameters(buffers, begin), timed=timed)
+    kernel = _kernel(graph, body, _buffer_parameters(buffers, table.begins), timed=timed)
     lines = _with_numbered_bodies([*functions, *kernel], program)
     whole = _facts(lines, trips=trips, angles=angles, outlined=bool(functions))
     return KernelSource(text_of(lines), names, buffers, facts=whole)
@@ -107,24 +106,26 @@ def first_time_stamp(k: int) -> TextLine:
 
 
 def _emit_parallel(
-    program: ParallelProgram, graph: KernelGraph, symbols: SymbolTable, begin: int, *, timed: bool
+    program: ParallelProgram, graph: KernelGraph, symbols: SymbolTable, *, timed: bool
 ) -> KernelSource:
     """The kernel that several threads run."""
     where, buffers = allocate(program)
     text = parallel_text(where, len(program.outputs), symbols)
     body: list[TextLine] = []
     for k, item in enumerate(program.items):
-        body += [first_time_stamp(k)] * timed
+        if timed:
+            body.append(first_time_stamp(k))
         body += emit_parallel(item, text)
-    body += [first_time_stamp(len(program.items))] * timed
+    if timed:
+        body.append(first_time_stamp(len(program.items)))
     results = _results(program)
     tail = [TextLine("if thread == 0:"), *deeper(results)] if results else []
     memory = [text.memory(t) for t in program.temporaries]
-    prologue = worker_prologue(buffers, begin + len(buffers) + 1)
+    prologue = worker_prologue(buffers, symbols.table.parts)
     trips, angles = facts = _has_trips(program), _has_angles(program)
     start = [*prologue, *_locals(*facts)]
     lines = [*symbols.legend(), *start, *memory, *body, *tail, _return(angles=angles)]
-    parameters = [*_buffer_parameters(buffers, begin), 'worker: "i8* worker"']
+    parameters = [*_buffer_parameters(buffers, symbols.table.begins), 'worker: "i8* worker"']
     kernel = _with_numbered_bodies(_kernel(graph, lines, parameters, timed=timed), program)
     whole = _facts(kernel, trips=trips, angles=angles)
     return KernelSource(text_of(kernel), symbols.routines, buffers, threaded=True, facts=whole)
@@ -169,7 +170,8 @@ def _has_angles(program: LoopProgram | ParallelProgram) -> bool:
 
 def _locals(trips: bool, angles: bool) -> list[TextLine]:  # noqa: FBT001 - both facts
     """When the kernel began, for loops over trips; the flag that an argument was out of range."""
-    return [let(STARTED, "rt.ticks()")] * trips + [let("out_of_range", "False")] * angles
+    lines = [let(STARTED, "rt.ticks()")] if trips else []
+    return [*lines, let("out_of_range", "False")] if angles else lines
 
 
 def _results(program: LoopProgram | ParallelProgram) -> list[TextLine]:
@@ -220,7 +222,7 @@ def _parameters(graph: KernelGraph, *, timed: bool) -> list[str]:
     """Inputs, time stamps if it is `timed`, constants and outputs, then the tables of numbers."""
     inputs = [graph.ops[i] for i in graph.inputs]
     memory = [(name, _pointer(dtype)) for name, dtype in _arrays(graph)]
-    stamps = [(STAMPS, _pointer("i8"))] * timed
+    stamps = [(STAMPS, _pointer("i8"))] if timed else []
     types = dict([*((f"x{k}", op.dtype) for k, op in enumerate(inputs)), *stamps, *memory])
     out = [f'{name}: "{type_} data[{k}]"' for k, (name, type_) in enumerate(types.items())]
     return [*out, 'strides: "i8* strides"', 'ints: "i8* ints"', 'floats: "f8* floats"']

@@ -31,8 +31,6 @@ from .loop_nest import emit_nest
 from .program_items import emit_item
 from .symbol_table import SymbolTable, call_text
 
-BLAS_TABLES = 2  # of addresses: for serial regions, and for the parts of parallel loops
-
 
 @dataclass(frozen=True)
 class ParallelText:

@@ -212,7 +212,7 @@ class _LoopText:
 
         A loop whose trips may be long looks in each trip, another one in every 65,536th.
         """
-        word = f"rt.atomic_load(ints, {self.symbols.stop})"
+        word = f"rt.atomic_load(ints, {self.symbols.table.stop})"
         each, seldom = (f"{self.own(TRIP)} & {most} == {most} and " for most in (_LOOK, _SELDOM))
         now, then = ("", seldom) if self.loop.body.is_long else (each, "")
         late = f"{word} < 0 and {then}rt.ticks() - {STARTED} > {_LATE}"

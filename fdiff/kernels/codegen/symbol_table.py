@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.loops import Call
+from ..kernel_source import IntegerTable
 from ..runtime.routines import parameters
 from .lines import LineKind, TextLine, comment, deeper, leave
 
@@ -13,15 +14,13 @@ from .lines import LineKind, TextLine, comment, deeper, leave
 class SymbolTable:
     """The symbols to which names in a kernel's text refer.
 
-    `routines` are the matrix routines; their addresses lie in the integer table, from entry `first`
-    on. `truths` is the memory that holds truth values: bytes, of which each is 0 or 1. Entry `stop`
-    is not 0 where loops over trips are to end.
+    `routines` are the matrix routines, whose addresses lie in the `table` of integers. `truths` is
+    the memory that holds truth values: bytes, of which each is 0 or 1.
     """
 
     routines: tuple[str, ...]
-    first: int
+    table: IntegerTable
     truths: frozenset[str]
-    stop: int
 
     def entry(self, name: str, at: str) -> str:
         """The value of an entry of memory."""
@@ -34,8 +33,8 @@ class SymbolTable:
     def legend(self) -> list[TextLine]:
         """Comments that tell which routines are called by address, and with what."""
         return [
-            comment(f"ints[{self.first + k}]: {routine}({', '.join(parameters(routine))})")
-            for k, routine in enumerate(self.routines)
+            comment(f"ints[{k}]: {routine}({', '.join(parameters(routine))})")
+            for k, routine in enumerate(self.routines, self.table.numbers)
         ]
 
     def call(self, item: Call, *, part: bool) -> list[TextLine]:
@@ -43,8 +42,8 @@ class SymbolTable:
 
         A parallel loop uses the next table, of functions that start no threads.
         """
-        address = self.first + self.routines.index(item.routine)
-        blas = self.first + len(self.routines) + part
+        address = self.table.numbers + self.routines.index(item.routine)
+        blas = self.table.blas + part
         begins = item.begins or ("",) * len(item.buffers)
         buffers = [
             f"rt.offset({name}, {begin})" if begin else name
