@@ -33,7 +33,7 @@ from .loop_template import LoopTemplate, UnrolledError
 from .periods import PERIODS, is_nested, loop_of, period_of, periods_before, user_place
 from .questions import Question
 from .replay import replayed
-from .rolling_decision import LEARNING, Scout
+from .rolling_decision import LEARNING, LoopDetector
 from .tails import Tails
 from .trip_counts import INNER, trip_of
 
@@ -43,7 +43,7 @@ TRIES = 24  # of a place whose periods turn out to be none
 REFUSALS = 3  # of a place, after which it is left alone
 
 
-class CallLog(Scout):
+class CallLog(LoopDetector):
     """Logs the calls of the user's code in a trace.
 
     `depth` counts the calls under way: what they call is not logged. `frame` checks calls, while a
@@ -170,7 +170,7 @@ class CallLog(Scout):
                 return out
             self.frame = None
         if not self.awake:
-            self.was_no_door(call.place)
+            self.note_false_head(call.place)
             return self.run(fn, args, named)
         guards = self.trace.guards
         before = len(guards.expected), len(guards.pinned)  # values that Python has asked for
@@ -228,7 +228,7 @@ class CallLog(Scout):
     def search(self) -> None:
         """Start checking where the last call ends a period."""
         if self.learned > self.patience * (PATHS // 2 if self.branches.asked else 1):
-            self.doze()
+            self.pause_logging()
             return
         for p in sorted([p for p, run in self.runs.items() if run >= PERIODS * p]):
             if self._is_due(p, self.runs[p] // p) and self.start(p):
@@ -345,8 +345,8 @@ class CallLog(Scout):
         super().wake()
         self.learned, self.patience = 0, self.logged() if self.fewest else LEARNING
 
-    def doze(self) -> None:
-        super().doze()
+    def pause_logging(self) -> None:
+        super().pause_logging()
         self.forget()
 
     def break_off(self, error: BaseException) -> None:

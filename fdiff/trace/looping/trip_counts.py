@@ -26,7 +26,7 @@ SHARE = 4  # part of the calls of a loop worth a node that are seen where its le
 LONG = 20  # trips of a loop that is known to be long
 NESTED = 5  # times as many calls has a loop around loops that are worth logging for it
 SURE = 5  # times as many calls has a loop that is logged at once
-VAIN = 2  # times that a loop may be logged without becoming a node
+MOST_FAILURES = 2  # times that a loop may be logged without becoming a node
 _MOST_LOOPS = 1 << 10  # whose heads are remembered
 _LINES = 8  # of a head
 # Code that asks for its own variables, which looking at them would enter anew.
@@ -98,26 +98,26 @@ class Prospects:
         self.seen: dict[Loop, tuple[int, int]] = {}
         self.sure: Loop | None = None
 
-    def rest(self, nodes: int, vain: dict[Loop, int]) -> int:
+    def rest(self, nodes: int, failures: dict[Loop, int]) -> int:
         """Number of nodes for which no loop is worth logging; 0 if one may be.
 
         If the innermost loop is `sure` to be, that is noted.
         """
         self.sure = None
-        rest = self._rest(nodes, vain)
+        rest = self._rest(nodes, failures)
         if self.sure is None and nodes < WATCHED:
             self.seen = {}
             return WATCHED - nodes
         return rest
 
-    def _rest(self, nodes: int, vain: dict[Loop, int]) -> int:
+    def _rest(self, nodes: int, failures: dict[Loop, int]) -> int:
         before, self.seen = self.seen, {}
         soon, times = False, 1  # how often the loop inside comes again, at least
         loops = loops_under_way(sys._getframe(3))
         for frame, loop in loops:
             if not self.fewest:
                 return 0
-            if vain.get(loop, 0) >= VAIN:
+            if failures.get(loop, 0) >= MOST_FAILURES:
                 continue
             trips, done = trips_done(frame, loop[1])
             first = self.seen[loop] = before.get(loop, (nodes, done or 0))
