@@ -19,7 +19,7 @@ from ..masked_parts import MaskedPart
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, may_vary, same
 from .loop_template import LoopTemplate, Path, UnrolledError
-from .periods import INVARIANT, MADE, Item, Kind, Reference, Varying
+from .periods import INVARIANT, MADE, Kind, Reference, TemplateCall, Varying
 from .questions import Question
 
 PATHS = 16  # of a loop at most
@@ -240,7 +240,7 @@ class BranchingTemplate(LoopTemplate):
         self.carries = {v: first + n for n, v in enumerate(order)}
         self.size = self.first_made = first + len(self.carries)
         self.kinds = [_kind(h) for h in (*self.invariants, *map(paths.now, self.carries))]
-        nodes: dict[object, Item] = {}
+        nodes: dict[object, TemplateCall] = {}
         for signature, part in zip(paths.signatures, parts, strict=True):
             self._add_path(signature, part, nodes)
         self._finish()
@@ -249,7 +249,7 @@ class BranchingTemplate(LoopTemplate):
         self,
         signature: tuple[object, ...],
         part: Sequence[tuple[LoggedCall, list[Reference], list[bool]]],
-        nodes: dict[object, Item],
+        nodes: dict[object, TemplateCall],
     ) -> None:
         """Enter a path, whose first items may be shared with other paths."""
         items = []
@@ -268,7 +268,9 @@ class BranchingTemplate(LoopTemplate):
         moves = [*self._moves(_places(calls), items)]
         self.paths.append(Path(items, calls, moves, len(self.invariants)))
 
-    def _moves(self, places: Sequence[Place], items: Sequence[Item]) -> Iterator[tuple[int, int]]:
+    def _moves(
+        self, places: Sequence[Place], items: Sequence[TemplateCall]
+    ) -> Iterator[tuple[int, int]]:
         """The slots of the variables that a path writes, each with the slot of its new value."""
         for (of, depth), slot in self.carries.items():
             written = None

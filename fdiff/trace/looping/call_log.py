@@ -18,7 +18,7 @@ from .call_gates import entries
 from .checked_trips import MISMATCH, Frame
 from .code_loops import all_loops
 from .implicit_calls import ask, converted
-from .inner_frames import chain, turn
+from .inner_frames import chain, switch_frame
 from .logged_calls import (
     IncomparableError,
     LoggedCall,
@@ -28,7 +28,7 @@ from .logged_calls import (
     taken_apart,
     written,
 )
-from .logged_loops import behind, log_again
+from .logged_loops import frame_after_logged_trips, log_again
 from .loop_template import LoopTemplate, UnrolledError
 from .periods import PERIODS, is_nested, loop_of, period_of, periods_before, user_place
 from .questions import Question
@@ -118,15 +118,15 @@ class CallLog(LoopDetector):
             self.break_off(error)
             raise
         if out is MISMATCH:
-            out = self.turn_to(lambda frame: frame.take(fn, args, named))
+            out = self.take_elsewhere(lambda frame: frame.take(fn, args, named))
         return self.learn(fn, args, named) if out is MISMATCH else out
 
-    def turn_to(self, take: Callable[[Frame], object], *, asked: bool = False) -> object:
+    def take_elsewhere(self, take: Callable[[Frame], object], *, asked: bool = False) -> object:
         """The result of a call that is not the next item of a frame: a loop begins or ends."""
         frame: Frame | None = self.frame
         while frame is not None:
             try:
-                out = turn(self, take, MISMATCH)
+                out = switch_frame(self, take, MISMATCH)
                 if out is not MISMATCH:
                     return out
                 for now in chain(self.frame)[:1]:
@@ -276,7 +276,7 @@ class CallLog(LoopDetector):
                 return False
             self.refuse_short(template := LoopTemplate(calls, period))
             replayed(template, self.trace)
-            frame = behind(self, template, first, equal + 1)
+            frame = frame_after_logged_trips(self, template, first, equal + 1)
         except UnrolledError as refusal:
             self.refused[key] = self.refused.get(key, 0) + 1
             self.reasons[loop_of(calls[0])] = str(refusal)

@@ -26,7 +26,7 @@ from .logged_calls import (
     taken_apart,
 )
 from .loop_template import LoopTemplate
-from .periods import INDEPENDENT, Item, Shifted, loop_of
+from .periods import INDEPENDENT, Shifted, TemplateCall, loop_of
 from .trip_checks import (
     FIXED,
     FLOAT_ROW,
@@ -184,22 +184,22 @@ class Frame(TripNodes):
                         self.rows[row].append(a)
         if not agree and not (self._fits(item, args, named) and self.log.frame is self):
             return MISMATCH  # or what was compared has ended the checking
-        if item.single >= 0:
+        if item.only_out >= 0:
             out = _new(TracedArray)
             out.type, out.scalar, out.weak = item.kind
             out.home = out.born = self.trace
-            out.node, out.made = -1, item.single
+            out.node, out.made = -1, item.only_out
             if not item.views[0]:
                 out.link = self.trip
-            elif agree and item.keeps:
+            elif agree and item.has_immutable_arguments:
                 out.link = LateView(self.trip, item, (args, named))
             else:
                 out.link = LateView(self.trip, item, self.arguments(item))
-            slots[item.single] = out
-        elif item.gives is None:
+            slots[item.only_out] = out
+        elif item.returned_argument is None:
             return self._accept(item, args, named)
         else:
-            out = args[item.gives] if item.gives >= 0 else None
+            out = args[item.returned_argument] if item.returned_argument >= 0 else None
         if at + 1 < len(self.items):
             self.at = at + 1
         else:
@@ -218,7 +218,7 @@ class Frame(TripNodes):
         self.advance()
         return handle
 
-    def _fits(self, item: Item, args: Args, named: Named) -> bool:
+    def _fits(self, item: TemplateCall, args: Args, named: Named) -> bool:
         """Whether the arguments agree with an item; enters what varies in the rows."""
         handles: list[TracedArray] = []
         values: list[object] = []
@@ -229,7 +229,9 @@ class Frame(TripNodes):
             return False
         return self.enters(item, handles, values)
 
-    def enters(self, item: Item, handles: Sequence[TracedArray], values: Sequence[object]) -> bool:
+    def enters(
+        self, item: TemplateCall, handles: Sequence[TracedArray], values: Sequence[object]
+    ) -> bool:
         """Whether handles and values agree with an item; enters what varies in the rows."""
         if not self.handles_fit(item, handles) or not self.values_fit(item, values):
             return False
@@ -238,7 +240,7 @@ class Frame(TripNodes):
                 self.rows[slot.row].append(h)
         return True
 
-    def handles_fit(self, item: Item, handles: Sequence[TracedArray]) -> bool:
+    def handles_fit(self, item: TemplateCall, handles: Sequence[TracedArray]) -> bool:
         """Whether handles agree with an item; a handle that is met first is put into its slot."""
         for h, slot in zip(handles, item.slots, strict=True):
             if isinstance(slot, Varying):
@@ -254,7 +256,7 @@ class Frame(TripNodes):
                 return False
         return True
 
-    def values_fit(self, item: Item, values: Sequence[object]) -> bool:
+    def values_fit(self, item: TemplateCall, values: Sequence[object]) -> bool:
         """Whether values agree with an item; values that vary go into the rows."""
         start: object = None
         for k, (value, entry) in enumerate(zip(values, item.values, strict=True)):
@@ -276,7 +278,7 @@ class Frame(TripNodes):
                 self.rows[entry.row].append(value)
         return True
 
-    def _accept(self, item: Item, args: Args, named: Named) -> object:
+    def _accept(self, item: TemplateCall, args: Args, named: Named) -> object:
         """The result of a call that fits: handles without nodes."""
         call = item.call
         for slot, origin, view in zip(item.outs, call.origins, item.views, strict=True):
@@ -313,7 +315,9 @@ class Frame(TripNodes):
             self.at -= 1  # the trip is run again, as far as it is made
             self.log.leave(self, whole=True)
             return
-        if self.count < max(self.fewest, KEPT) or (self.item is not None and self.item.more):
+        if self.count < max(self.fewest, KEPT) or (
+            self.item is not None and self.item.outs_of_earlier_trips
+        ):
             self.history.append(self.slots[self.template.first_made :])
         else:
             for item in self.template.inner:
@@ -351,7 +355,7 @@ class Frame(TripNodes):
             if len(row) < self.trips:
                 row.append(example)
 
-    def turn(self, question: object, handle: TracedArray, answer: object) -> bool:
+    def switch_path(self, question: object, handle: TracedArray, answer: object) -> bool:
         """Go on as a path does that is the same so far, where an answer leads elsewhere."""
         before = self.items[: self.at]
         for number, path in enumerate(self.template.paths):

@@ -31,7 +31,7 @@ def ask(log: CallLog, kind: NumberClass, handle: TracedArray) -> object:
     if frame is not None:
         answer = _take(log, frame, call.fn, handle)
         if answer is MISMATCH:
-            answer = log.turn_to(lambda f: _take(log, f, call.fn, handle), asked=True)
+            answer = log.take_elsewhere(lambda f: _take(log, f, call.fn, handle), asked=True)
         if answer is not MISMATCH:
             return answer
     call.stand_at(user_place())
@@ -66,7 +66,7 @@ def _take(log: CallLog, frame: Frame, question: Question, handle: TracedArray) -
             return MISMATCH
         answer = frame.values.answer(question)
         if answer is None or not (
-            frame.values_fit(item, [answer]) or frame.turn(question, handle, answer)
+            frame.values_fit(item, [answer]) or frame.switch_path(question, handle, answer)
         ):
             return MISMATCH
         frame.advance()
@@ -114,7 +114,7 @@ def _content(log: CallLog, array: np.ndarray) -> TracedArray:
             log.break_off(error)
             raise
         if out is MISMATCH:
-            out = log.turn_to(take)
+            out = log.take_elsewhere(take)
         if out is not MISMATCH:
             assert isinstance(out, TracedArray)
             return out

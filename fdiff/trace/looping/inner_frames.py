@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..array_links import ViewLink
 from .late_handles import LateView
 from .nested_loops import LoggedLoop, contents, key_of
-from .periods import Fixed, Item, Varying
+from .periods import Fixed, TemplateCall, Varying
 
 if TYPE_CHECKING:
     from .call_log import CallLog
@@ -24,7 +24,7 @@ def chain(frame: Frame | None) -> list[Frame]:
     return frames
 
 
-def begin(parent: Frame, item: Item) -> Frame | None:
+def begin(parent: Frame, item: TemplateCall) -> Frame | None:
     """The frame of an inner loop that is due; None if it cannot be entered."""
     template = item.inner
     assert template is not None
@@ -74,7 +74,7 @@ def accept(parent: Frame, child: Frame) -> bool:
         else:
             last = template.paths[0].lasts.get(inner_slot)
             parent.slots[slot] = None if last is None else child.inits[last]
-    for trip, place, slot in item.more:
+    for trip, place, slot in item.outs_of_earlier_trips:
         held = child.history[trip] if trip < len(child.history) else None
         number = template.out_slots[place] - template.first_made
         parent.slots[slot] = None if held is None else held[number]
@@ -96,7 +96,7 @@ def end(child: Frame) -> None:
         child.log.leave(child)
 
 
-def turn(log: CallLog, take: Callable[[Frame], object], mismatch: object) -> object:
+def switch_frame(log: CallLog, take: Callable[[Frame], object], mismatch: object) -> object:
     """The result of a call that begins or follows an inner loop; `mismatch` for other calls.
 
     `take` compares it with what is due in a frame.

@@ -20,7 +20,7 @@ from .logged_calls import Arguments
 
 if TYPE_CHECKING:
     from .checked_trips import Frame
-    from .periods import Item
+    from .periods import TemplateCall
 
 # A view: its primitive and parameters, whether it is fixed, the key that gives it, and its kind.
 View = tuple[Primitive, Params, bool, tuple[int | slice, ...], tuple[ArrayType, bool, bool]]
@@ -46,7 +46,7 @@ class LateView(LateLink):
 
     __slots__ = ("given", "item", "trip")
 
-    def __init__(self, trip: Trip, item: Item, arguments: Arguments) -> None:
+    def __init__(self, trip: Trip, item: TemplateCall, arguments: Arguments) -> None:
         self.trip, self.item, self.given = trip, item, arguments
 
     @property

@@ -10,7 +10,7 @@ from .checked_trips import Frame
 from .logged_calls import LoggedCall, bases_of, memory_of
 from .loop_template import LoopTemplate, UnrolledError
 from .nested_loops import LoggedLoop, loop_call
-from .periods import Item, loop_of
+from .periods import TemplateCall, loop_of
 from .trip_counts import trip_of
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ Carry = tuple[int, int, int]  # the lag, the call and which of its outs
 # ------------------------------------------------------------------------- from the log to a frame
 
 
-def behind(log: CallLog, template: LoopTemplate, first: int, trips: int) -> Frame:
-    """A frame that goes on behind the last trip in the log; UnrolledError where that cannot be.
+def frame_after_logged_trips(log: CallLog, template: LoopTemplate, first: int, trips: int) -> Frame:
+    """A frame that goes on after the last trip in the log; UnrolledError where that cannot be.
 
     The last one of some equal `trips` in the log begins with the call that has number `first`. They
     are trips of the frame already, as many as can be told: their nodes are needed no more.
@@ -125,7 +125,7 @@ def log_again(log: CallLog, frames: Sequence[Frame]) -> None:
         log.pending = False
 
 
-def _call(frame: Frame, item: Item) -> LoggedCall:
+def _call(frame: Frame, item: TemplateCall) -> LoggedCall:
     """An item of a trip that was cut short, as a call."""
     call, old = LoggedCall(), item.call
     call.handles, call.values = frame.given(item)

@@ -27,12 +27,12 @@ from .periods import (
     INVARIANT,
     MADE,
     Fixed,
-    Item,
     Kind,
     Period,
     Reference,
     Shifted,
     Slots,
+    TemplateCall,
     Varying,
     is_nested,
 )
@@ -58,7 +58,7 @@ class Path:
 
     def __init__(
         self,
-        items: Sequence[Item],
+        items: Sequence[TemplateCall],
         calls: Sequence[LoggedCall],
         moves: Sequence[tuple[int, int]],
         first: int,
@@ -247,13 +247,13 @@ class LoopTemplate:
 
     def _item(
         self, k: int, call: LoggedCall, references: Sequence[Reference], varying: Sequence[bool]
-    ) -> Item:
-        item = Item()
+    ) -> TemplateCall:
+        item = TemplateCall()
         item.fn, item.call = call.fn, call
         item.slots = [self._slot(r) for r in references]
         item.values = self._values(call, varying)
-        item.made, item.outs, item.single = self.made[k], [], -1
-        item.origins, item.inner, item.more = call.origins, None, []
+        item.made, item.outs, item.only_out = self.made[k], [], -1
+        item.origins, item.inner, item.outs_of_earlier_trips = call.origins, None, []
         item.fixed = [v.value for v in item.values if isinstance(v, Fixed)]
         item.varies = len(item.fixed) < len(item.values)
         if item.varies or any(isinstance(s, Varying) for s in item.slots):
@@ -268,15 +268,17 @@ class LoopTemplate:
             item.outs.append(slot)
         item.views = [bool(bases) for bases in call.bases]
         item.quick = quick_checks(item, call)
-        item.keeps = item.quick is not None and {way for way, _, _ in item.quick} <= LASTING
-        item.gives = -1 if call.result[:3] == _NONE else None
+        item.has_immutable_arguments = (
+            item.quick is not None and {way for way, _, _ in item.quick} <= LASTING
+        )
+        item.returned_argument = -1 if call.result[:3] == _NONE else None
         if call.result[0] == "given" and isinstance(call.result[1][0], int):
-            item.gives = call.result[1][0]
+            item.returned_argument = call.result[1][0]
         single = call.result[0] == "new" and call.result[1] is HANDLE and call.origins == [-1]
         single = single and not isinstance(self.kinds[item.outs[0]][0], MaskedType)
-        item.single = item.outs[0] if single else -1
-        if item.single >= 0:
-            item.kind = self.kinds[item.single]
+        item.only_out = item.outs[0] if single else -1
+        if item.only_out >= 0:
+            item.kind = self.kinds[item.only_out]
         return item
 
     def _values(self, call: LoggedCall, varying: Sequence[bool]) -> list[Fixed | Varying | Shifted]:
@@ -291,14 +293,19 @@ class LoopTemplate:
                 values.append(self._row(value, _number_kind(value)) if varies else Fixed(value))
         return values
 
-    def _loop_item(self, item: Item, k: int) -> None:
+    def _loop_item(self, item: TemplateCall, k: int) -> None:
         """Set up an inner loop as an item, with the outs of its last and of earlier trips."""
-        item.inner, item.quick, item.gives, item.keeps = item.fn, None, None, False
+        item.inner, item.quick, item.returned_argument, item.has_immutable_arguments = (
+            item.fn,
+            None,
+            None,
+            False,
+        )
         width, slots = len(item.call.outs), self.made[k]
         assert isinstance(slots, dict)
         item.outs = [*slots.values()]
         more = [(n - width, slot) for n, slot in slots.items() if n >= width]
-        item.more = [(n // width, n % width, slot) for n, slot in more]
+        item.outs_of_earlier_trips = [(n // width, n % width, slot) for n, slot in more]
         item.origins, item.views = [-1] * len(item.outs), [False] * len(item.outs)
 
     def _stored_into(self) -> list[int]:

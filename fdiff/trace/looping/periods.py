@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -60,40 +61,28 @@ class Shifted(NamedTuple):
     by: int
 
 
-class Item:
-    """A call of a template.
+@dataclass(init=False, repr=False, eq=False, slots=True)
+class TemplateCall:
+    """An item of a template: a call, or a loop inside, which stands for its calls."""
 
-    `slots` are the slots of its handles, or the rows that the handles come from. `quick` tells for
-    each argument by position how to compare it; None where that does not suffice. `single` is the
-    slot of the only out, else -1, and `kind` its kind. `gives` is the argument that is the result,
-    -1 for None, and None for other results. `keeps` tells that nobody can change its arguments.
-    `fixed` are the values where none varies. An `inner` loop stands in slot `child` when it was
-    run; `more` are the trip, the place and the slot of its other outs.
-    """
-
-    __slots__ = (
-        "call", "child", "fixed", "fn", "gives", "inner", "keeps", "kind", "made", "more",
-        "origins", "outs", "quick", "single", "slots", "values", "varies", "views",
-    )  # fmt: skip
-
-    fn: Any
-    call: LoggedCall
-    slots: list[int | Varying]
+    fn: Any  # what is called; of a loop, its template
+    call: LoggedCall  # the call as it was logged
+    slots: list[int | Varying]  # of its handles, or the rows that the handles come from
     values: list[Fixed | Varying | Shifted]
+    fixed: list[object] | None  # the values where nothing varies
+    varies: bool  # whether one of the values does
+    quick: list[QuickCheck] | None  # how arguments are compared by position; None if in full
+    has_immutable_arguments: bool
     made: Slots
-    inner: LoopTemplate | None  # of a loop
-    child: int
-    more: list[tuple[int, int, int]]
     origins: list[int]
     outs: list[int]  # the slots of its outs; for an out that is an argument, the argument's slot
-    views: list[bool]
-    varies: bool
-    fixed: list[object] | None
-    single: int
-    gives: int | None
-    keeps: bool
-    kind: Kind
-    quick: list[QuickCheck] | None
+    views: list[bool]  # which of its outs are views
+    only_out: int  # the slot of the only out, else -1
+    kind: Kind  # of the only out
+    returned_argument: int | None  # the argument that is the result, -1 for None, else None
+    inner: LoopTemplate | None  # of a loop
+    child: int  # the slot for the frame of a loop that was run
+    outs_of_earlier_trips: list[tuple[int, int, int]]  # of a loop: the trip, the place, the slot
 
 
 def period_of(

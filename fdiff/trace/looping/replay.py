@@ -31,7 +31,7 @@ from .logged_calls import (
 from .loop_template import LoopTemplate, Path, UnrolledError
 from .nested_loops import LoggedLoop, loop_node, rows_of
 from .path_bodies import check_prefixes, joined
-from .periods import Fixed, Item, Kind, Shifted, Varying
+from .periods import Fixed, Kind, Shifted, TemplateCall, Varying
 from .questions import Question
 from .trip_values import AskedPlan
 
@@ -39,7 +39,7 @@ BOOL_TYPE = ArrayType((), BOOL)
 _FAULTS = FdiffError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 
 
-class Watch:
+class StoreLog:
     """A log for replays, which notes stores and no calls."""
 
     depth, frame, trace = 1, None, None  # no frame compares calls
@@ -127,7 +127,7 @@ def _replay(template: LoopTemplate, trace: Recorder) -> None:
     try:
         with inner:
             inner.mutable = True
-            inner.calls = Watch()
+            inner.calls = StoreLog()
             _Replay(template, trace, inner).run()
     finally:
         inner.calls = inner.refused = None  # which lead to handles, and so back to the trace
@@ -281,7 +281,7 @@ class _Replay:
         else:
             del template.pinned[slot]
 
-    def _given(self, item: Item) -> tuple[list[TracedArray], list[object]]:
+    def _given(self, item: TemplateCall) -> tuple[list[TracedArray], list[object]]:
         """The handles and the other values that an item is run on."""
         rows, slots = self.rows, self.slots
         handles = [rows[s.row] if isinstance(s, Varying) else slots[s] for s in item.slots]
@@ -293,16 +293,16 @@ class _Replay:
         row = self.rows[value.row]
         return row + value.by if isinstance(value, Shifted) else row
 
-    def _run_loop(self, item: Item, loop: LoopTemplate) -> None:
+    def _run_loop(self, item: TemplateCall, loop: LoopTemplate) -> None:
         """Enter the node of an inner loop, and what its trips made."""
-        inner, watch, first = self.inner, self.inner.calls, len(loop.carries)
+        inner, stores, first = self.inner, self.inner.calls, len(loop.carries)
         if loop.plan is not None:
             raise UnrolledError("a loop inside of it looks at values")
         if loop.views:
             raise UnrolledError("a loop inside of it reads views of an array that it stores into")
         if loop.stored_later:
             raise UnrolledError("a loop inside of it stores into arrays of its earlier iterations")
-        assert isinstance(watch, Watch)
+        assert isinstance(stores, StoreLog)
         assert isinstance(item.call, LoggedLoop)
         handles, (trips, *values) = self._given(item)
         assert isinstance(trips, (int, TracedArray))
@@ -323,14 +323,14 @@ class _Replay:
         inner.line = item.call.place[0]
         outs = loop_node(inner, loop, handles[: len(slots)], rows, trips, length, item.call.first)
         for k in loop.mutated:
-            watch.stored(handles[first + k])
+            stores.stored(handles[first + k])
         for output in range(first + len(loop.mutated), len(outs)):
             stack = TracedArray(inner, outs[output], inner.builder.type(outs[output]))
             self.stacks[item.child, output] = stack
         self._enter_outs(item, loop, outs, trips)
 
     def _enter_outs(
-        self, item: Item, loop: LoopTemplate, outs: Sequence[int], trips: TracedArray | int
+        self, item: TemplateCall, loop: LoopTemplate, outs: Sequence[int], trips: TracedArray | int
     ) -> None:
         """Let the slots of an inner loop hold what its last trip made, and other ones."""
         inner, lasts = self.inner, loop.paths[0].lasts
@@ -348,19 +348,21 @@ class _Replay:
 
         for inner_slot, slot in zip(loop.out_slots, item.outs, strict=False):
             self.slots[slot] = entry(inner_slot, None)
-        for trip, place, slot in item.more:
+        for trip, place, slot in item.outs_of_earlier_trips:
             self.slots[slot] = entry(loop.out_slots[place], trip)
 
-    def _run_item(self, item: Item, call: LoggedCall, slot_of: Mapping[int, object]) -> None:
-        watch = self.inner.calls
+    def _run_item(
+        self, item: TemplateCall, call: LoggedCall, slot_of: Mapping[int, object]
+    ) -> None:
+        stores = self.inner.calls
         self.inner.line = call.place[0] if call.place else None
         handles, values = self._given(item)
         if isinstance(call.fn, Question):
             self._ask(call.fn, handles[0], values[0])
             return
         args, named = arguments_of(call.shape, iter(handles), iter(values))
-        assert isinstance(watch, Watch)
-        watch.writes = []
+        assert isinstance(stores, StoreLog)
+        stores.writes = []
         again = LoggedCall()
         again.handles = handles
         try:
@@ -373,7 +375,7 @@ class _Replay:
         for slot, origin, h in zip(item.outs, again.origins, again.outs, strict=True):
             if origin < 0:
                 self.slots[slot] = h
-        again.writes = written(watch.writes, handles)
+        again.writes = written(stores.writes, handles)
         own = {id(h): k for k, h in enumerate(self.slots)}
         if memory_of(again, own) != memory_of(call, slot_of):
             raise UnrolledError(f"{_name(call)} stores into something else, or views it")

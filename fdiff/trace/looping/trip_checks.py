@@ -29,7 +29,7 @@ from .logged_calls import (
     same,
     structure,
 )
-from .periods import Fixed, Item, QuickCheck, Shifted, Varying
+from .periods import Fixed, QuickCheck, Shifted, TemplateCall, Varying
 
 if TYPE_CHECKING:
     from .checked_trips import Frame
@@ -99,7 +99,7 @@ def _is_array(a: Any, value: Any, content: bytes, strides: set[tuple[int, ...]])
     return True
 
 
-def quick_checks(item: Item, call: LoggedCall) -> list[QuickCheck] | None:
+def quick_checks(item: TemplateCall, call: LoggedCall) -> list[QuickCheck] | None:
     """How the arguments by position are compared without being taken apart, where that can be."""
     positional, names = call.shape[:2]
     if names:
@@ -108,7 +108,7 @@ def quick_checks(item: Item, call: LoggedCall) -> list[QuickCheck] | None:
 
 
 def _quick_parts(
-    item: Item,
+    item: TemplateCall,
     call: LoggedCall,
     parts: Sequence[Structure],
     slots: Iterator[int | Varying],
@@ -144,7 +144,7 @@ def _quick_parts(
 
 
 def _quick_value(
-    item: Item, call: LoggedCall, part: Structure, value: Fixed | Varying | Shifted
+    item: TemplateCall, call: LoggedCall, part: Structure, value: Fixed | Varying | Shifted
 ) -> QuickCheck | None:
     """How a number is compared without being taken apart, where that can be."""
     if isinstance(value, Varying):
@@ -230,7 +230,7 @@ def is_storable(value: object) -> bool:
     return type(value) is not int or -(2**63) <= value < 2**63
 
 
-def is_inside(item: Item, values: Sequence[object]) -> bool:
+def is_inside(item: TemplateCall, values: Sequence[object]) -> bool:
     """Whether a key whose numbers vary picks what the key of the template did, from the front.
 
     NumPy is asked on an array of the same shape whose memory is never touched. So it is where
@@ -260,7 +260,7 @@ def is_inside(item: Item, values: Sequence[object]) -> bool:
         return False
 
 
-def _picks(item: Item, values: Sequence[object]) -> bool:
+def _picks(item: TemplateCall, values: Sequence[object]) -> bool:
     """Whether NumPy would take the positions that a function is given."""
     arrays = [np.broadcast_to(np.zeros((), h.dtype), h.shape) for h in item.call.handles]
     args, named = arguments_of(item.call.shape, iter(arrays), iter(values))

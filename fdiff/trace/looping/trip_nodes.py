@@ -19,7 +19,7 @@ from .late_handles import StoredInto
 from .logged_calls import Arguments, arguments_of, structure
 from .loop_template import LoopTemplate, Path
 from .nested_loops import LoggedLoop, loop_node
-from .periods import Fixed, Item, Shifted, Varying
+from .periods import Fixed, Shifted, TemplateCall, Varying
 from .replay import refresh
 from .trip_checks import become
 from .trip_values import TripValues
@@ -37,7 +37,7 @@ class TripNodes:
     log: CallLog
     template: LoopTemplate
     trace: Recorder
-    items: Sequence[Item]
+    items: Sequence[TemplateCall]
     trips: int
     count: int
     taken: list[int]
@@ -53,7 +53,7 @@ class TripNodes:
     fewest: int  # calls of a loop that is a node
     parent: Frame | None  # the frame of the loop around, while this is a loop in its trip `number`
     number: int
-    item: Item | None  # of the loop around
+    item: TemplateCall | None  # of the loop around
     limit: int | None  # the number of trips, where the loop around tells it
     first: int | None  # the number of the user's iteration that is the first trip, if known
     call: LoggedLoop | None  # what the loop is in the log
@@ -75,7 +75,7 @@ class TripNodes:
         before = [*self.slots[:first], *(self.inits or self.slots[first:])]
         return [before[slot] for slot in self.template.stored]
 
-    def given(self, item: Item) -> tuple[list[TracedArray], list[object]]:
+    def given(self, item: TemplateCall) -> tuple[list[TracedArray], list[object]]:
         """The handles and values of an item in the trip under way."""
         if item.fixed is not None:
             return [self.slots[s] for s in item.slots], item.fixed  # type: ignore[index] - none varies
@@ -85,7 +85,7 @@ class TripNodes:
         ]
         return handles, [self._value(v) for v in item.values]
 
-    def arguments(self, item: Item) -> Arguments:
+    def arguments(self, item: TemplateCall) -> Arguments:
         """The arguments of an item in the trip under way, by position and by name."""
         handles, values = self.given(item)
         args, named = arguments_of(item.call.shape, iter(handles), iter(values))
@@ -127,7 +127,7 @@ class TripNodes:
         self.slots = last
         self._run_again(self.items[:items])
 
-    def _run_again(self, items: Sequence[Item]) -> None:
+    def _run_again(self, items: Sequence[TemplateCall]) -> None:
         """Run the first items of a trip on handles with nodes; what they made gets nodes so."""
         trace = self.trace
         lines, line, trace.lines = trace.lines, trace.line, False
@@ -145,7 +145,7 @@ class TripNodes:
         finally:
             trace.lines, trace.line = lines, line
 
-    def _run(self, item: Item, args: Args, named: Named) -> list[TracedArray]:
+    def _run(self, item: TemplateCall, args: Args, named: Named) -> list[TracedArray]:
         """Run an item; the handles in its result."""
         out = self.log.run(item.fn, args, named)
         if item.call.result[0] != "new":
@@ -247,7 +247,7 @@ class TripNodes:
         out = self.item.outs[self.template.out_slots.index(slot)]
         return self.parent.place(out, self.number)
 
-    def take_again(self, handle: TracedArray, item: Item, arguments: Arguments) -> None:
+    def take_again(self, handle: TracedArray, item: TemplateCall, arguments: Arguments) -> None:
         """Take a view again, by the arguments of its call."""
         with self.log.innermost():
             outs = self._run(item, *arguments)
