@@ -249,8 +249,7 @@ class _Replay:
         """Refuse what is carried if it cannot be told apart from an array of its own."""
         if self.inner.layouts.axes(old.made) != self.inner.layouts.axes(new.made):
             raise UnrolledError("what is carried changes its order in memory")
-        base = root_of(new)
-        template = self.template
+        base, template = root_of(new), self.template
         later = {id(self.slots[slot]) for slot in template.stored_later}
         if base is not new and (inputs.get(id(base)) in template.stored or id(base) in later):
             raise UnrolledError("a view of an array that is stored into lives on")
@@ -309,9 +308,8 @@ class _Replay:
         length = self.template.lengths[self.template.inner.index(item)]
         slots = [*loop.carries.values(), *range(len(loop.invariants))]
         for h, slot, outer in zip(handles, slots, item.slots, strict=False):
-            if slot in loop.pinned and (
-                isinstance(outer, Varying) or loop.pinned[slot] != self.template.pinned.get(outer)
-            ):
+            pinned = None if isinstance(outer, Varying) else self.template.pinned.get(outer)
+            if slot in loop.pinned and loop.pinned[slot] != pinned:
                 raise UnrolledError("an inner loop relies on the value of an array")
             same = (h.type, h.scalar, h.weak) == loop.kinds[slot]
             if not same or (h.ndim > 1 and memory_layout(h.example()) != loop.layouts[slot]):
