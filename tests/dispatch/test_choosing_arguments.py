@@ -253,6 +253,38 @@ def held_and_changed(x):
     return np.sum(u * u) + np.sum(old)
 
 
+def stored_after_lists_hold_it(x):
+    u = x * 1.0
+    rows = []
+    for _ in range(20):
+        reflect(u)
+        u = u * 0.8 + 0.01 if u[1] > 0.4 else np.cos(u)
+        rows.append(u)
+    return np.sum(u) + np.sum(np.array(rows))
+
+
+def stored_after_tuples_hold_it(x):
+    u = x * 1.0
+    rows = []
+    for k in range(20):
+        if u[1] > 0.4:
+            u[0] = u[1] * 0.5
+        u = np.sin(u) + 0.01 * k
+        rows.append((k, u))
+    return sum(k * np.sum(row) for k, row in rows)
+
+
+def stored_in_an_inner_loop_after_lists_hold_it(x):
+    u = x * 1.0
+    rows = []
+    for _ in range(6):
+        for j in range(2):
+            u[j] = 0.9 * u[j + 1]
+        u = u * 0.8 if u[1] > 0.2 else np.cos(u)
+        rows.append({"u": u})
+    return sum(np.sum(row["u"]) for row in rows)
+
+
 def rows_kept(x):
     u = x * 1.0
     rows = []
@@ -364,6 +396,8 @@ def row_of_a_table(x):
 
 
 RIGHT = [
+    stored_after_lists_hold_it, stored_after_tuples_hold_it,
+    stored_in_an_inner_loop_after_lists_hold_it,
     part_of_another, another_shape, row_of_a_table,
     named_before, viewed_before, transposed_before, held_by_a_list, held_by_a_closure,
     held_by_the_caller, an_argument, held_in_the_loop, held_and_changed, rows_kept, on_some_ways,

@@ -295,7 +295,7 @@ REFUSED = {
     divides_by_a_counter: "it computes floor_divide of the number of a trip",
     appends: "",
     extends: "states may change by its methods",
-    calls_an_object: "",
+    calls_an_object: "more may follow from sum: an attribute",
     counts_in_a_helper: "more may follow from step: a store",
     looks_at_an_alias: "u is stored into, and shares memory",
     meets_a_point: "a condition may hold at one point alone",

@@ -115,6 +115,8 @@ class AppendedRows:
                     )
         self.kinds = [kinds[place] for place in sorted(kinds)]
         self.partners = {place: k for place, k in partners.items() if k is not None}
+        if any(variables[k].stored_into for k in self.partners.values()):  # in the next trip
+            raise RefusedLoopError("it stores into an array that a list holds")
         self.numbered = [
             place for place, k in self.partners.items() if variables[k].has_array_number
         ]

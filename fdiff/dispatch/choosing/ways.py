@@ -304,7 +304,7 @@ class Ways:
             values[k] = v.own
             if not (kept or k in dead):
                 values[k] = self._behind(trace, v, result, new=result.id >= old)
-            if k in flags and around is not None:
+            if k in flags and k not in dead and around is not None:
                 around.flags.append((values[k], flags[k]))
                 if not (v.scalar or v.name in self.rows.unshared):
                     around.shared = max(around.shared, result.id)
