@@ -50,7 +50,7 @@ class Answers:
     in the body count, by their nodes; `numbers` the handles that stand for ints and truth values of
     Python's, with their types. `flags` are the handles of loose variables with what tells whether
     they are new (`ways.py`); `mixed` has flags of numbers. `branches` says that a loop in the body
-    branches. A ``while`` in the body makes up to `within` trips; `demands` are the nodes of whether
+    branches. A ``while`` in the body makes up to `most_trips` trips; `demands` are the nodes of whether
     it ended. The body `splits` into nodes of its statements that branch, or of these and its loops.
     It stands in the body that answers of `outer` are for, one `level` deeper. `sizes` are the sizes
     of numbers of Python's that change, by their nodes, None of other values. A body that is the

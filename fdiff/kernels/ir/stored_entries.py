@@ -145,7 +145,7 @@ class StoredEntries:
     # --- slices and constant index arrays -----------------------------------------------------
 
     def _noted(self, chain: Sequence[int]) -> tuple[list[int], bool]:
-        """`_counts` of stores some of which are at index arrays."""
+        """The results of `_compared` for stores some of which are at index arrays."""
         last = np.full(self.tape.nodes[chain[0]].type.shape, -1, np.int32)
         counts: list[int] = []
         has_places = True
