@@ -348,7 +348,7 @@ def test_python_may_look_at_what_is_not_mapped():
     ("call", "words"),
     [
         (lambda: fdiff.vmap(np.add)(X, M), "the mapped axes have different sizes: 2, 3"),
-        (lambda: fdiff.vmap(np.add, None)(X, X), "no argument is mapped"),
+        (lambda: fdiff.vmap(np.add, None)(X, X), "no argument is mapped: in_axes is None for all"),
         (
             lambda: fdiff.vmap(np.add, (None, None))(X, X),
             "no argument is mapped",
@@ -377,7 +377,7 @@ def test_python_may_look_at_what_is_not_mapped():
         ),
         (lambda: fdiff.vmap(np.sin, 0, 3)(X), r"out_axes=3 does not fit a result of shape \(\)"),
         (lambda: fdiff.vmap(np.sin, 0, None)(X), "out_axes is None for a result that differs"),
-        (lambda: fdiff.vmap(lambda: 1.0)(), "no argument is mapped"),
+        (lambda: fdiff.vmap(lambda: 1.0)(), "no argument is mapped: the call has none"),
     ],
 )
 def test_vmap_says_what_does_not_fit(call, words):

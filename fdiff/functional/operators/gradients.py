@@ -95,8 +95,8 @@ def _check_scalar_output(traced: Traced, _: str, *, has_aux: bool, choice: str) 
         raise failure(DtypeError, call, fact, way)
     if not type_.floating:
         fact = f"the output must be floating point, not {type_.dtype}."
-        way = "Leave out the conversion, x.astype(int), the comparison, or the integer array that"
-        way += " values were stored into (np.zeros(n, int)); write 0.0 for 0."
+        way = "Leave out the conversion, x.astype(int), or the comparison; store values into"
+        way += " np.zeros(n), not into np.zeros(n, int); write 0.0 for 0."
         raise failure(DtypeError, call, fact, way)
 
 

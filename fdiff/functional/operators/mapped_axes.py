@@ -34,7 +34,8 @@ def axes_of_arguments(
     ]
     leaf_axes += [0] * len(flatten(kwargs)[0])
     if all(axis is None for axis in leaf_axes):
-        fact = "no argument is mapped: in_axes is None for all."
+        none = "in_axes is None for all." if leaf_axes else "the call has none."
+        fact = f"no argument is mapped: {none}"
         raise failure(InputError, call, fact, "Call the function itself, or map an argument.")
     return leaf_axes
 
