@@ -94,7 +94,7 @@ _PYTHON = {"c": complex, "f": float, "i": int}
 
 
 def python_type(dtype: np.dtype) -> type:
-    """The type of the numbers of Python's that a weakly typed scalar of this dtype stands for."""
+    """The type of the Python numbers that a weakly typed scalar of this dtype stands for."""
     return _PYTHON[dtype.kind]
 
 

@@ -90,7 +90,7 @@ class DeviceArray:
         return bool(self.host())
 
     def as_number(self, kind: type) -> object:
-        """The array without axes as a number of Python's."""
+        """The array without axes as a Python number."""
         return kind(self.host())
 
 

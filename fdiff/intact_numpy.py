@@ -28,13 +28,13 @@ def _method(array: numpy.ndarray, name: str, *args: object, **named: object) -> 
 
 
 def _calling_a_method(function: object) -> FunctionType | None:
-    """The Python code of a function of NumPy's that calls a method of its array."""
+    """The Python code of a NumPy function that calls a method of its array."""
     code = vars(function)["__wrapped__"] if type(function) is type(numpy.sum) else None
     return code if type(code) is FunctionType and "_wrapfunc" in code.__code__.co_names else None
 
 
 def _without_retry(function: Callable[..., object], numpys: FunctionType) -> Callable[..., object]:
-    """A function of NumPy's that calls a method of its array once.
+    """A NumPy function that calls a method of its array once.
 
     NumPy's `_wrapfunc` calls the method of a converted array after each TypeError, which it takes
     for one about a foreign method's arguments, and drops a TypeError that a signal handler raised.

@@ -143,7 +143,7 @@ def position(argnum: int, count: int, call: str) -> int:
 
 
 class ResultNumber:
-    """A number of Python's in a result, of a type, which the tape computes."""
+    """A Python number in a result, of a type, which the tape computes."""
 
     def __init__(self, traced: TracedArray, python: type) -> None:
         self.traced, self.python = traced, python

@@ -113,7 +113,7 @@ def trace_once(request: CallToTrace) -> tuple[Variant, tuple[object, ...], Sessi
 
 
 def _number(out: object) -> object:
-    """A number of Python's in a result, or its type if the tape computes it; None of others."""
+    """A Python number in a result, or its type if the tape computes it; None of others."""
     if isinstance(out, ResultNumber):
         return out.python
     return out if type(out) in NUMBERS else None

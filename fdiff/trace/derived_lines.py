@@ -82,7 +82,7 @@ class TripLine(Line):
 
 
 class PlainLoopLine(Line):
-    """The line of a loop of Python's that is a node, and how many iterations were unrolled before.
+    """The line of a Python loop that is a node, and how many iterations were unrolled before.
 
     None if that is not known.
     """

@@ -86,7 +86,7 @@ class Handle:
         return self.node if link is None else link.current(self)
 
     def weakened(self) -> Self:
-        """The scalar as a number of Python's, which takes the dtype of its partner."""
+        """The scalar as a Python number, which takes the dtype of its partner."""
         self.weak = True
         return self
 

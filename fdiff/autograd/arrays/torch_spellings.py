@@ -50,7 +50,7 @@ _ELSEWHERE = {
 
 
 def missing_function(module: str, name: str) -> AttributeError:
-    """The error for a name that a module has not, which is a function of NumPy's or torch's."""
+    """The error for a name that a module has not, which NumPy or torch has."""
     text = f"module {module!r} has no attribute {name!r}"
     instead = _ELSEWHERE.get(name) or (f"np.{name}" if callable(getattr(np, name, None)) else None)
     if instead is not None and not name.startswith("_"):

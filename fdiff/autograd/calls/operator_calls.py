@@ -164,7 +164,7 @@ def _results(
     constants: list[object] = []
     for fixed in traced.outs:
         place, constant = (None, fixed[0]) if fixed else next(numeric)
-        if place is not None and isinstance(constant, type):  # a number of Python's
+        if place is not None and isinstance(constant, type):  # a Python number
             constant = constant(results[place])
         places.append(place if fixed or constant is None else None)
         constants.append(constant)

@@ -269,7 +269,7 @@ def _is_function(value: object) -> bool:
 
 
 def _computes(value: object) -> bool:
-    """Whether a value is a function of NumPy's or of `math` that only computes."""
+    """Whether a value is a function of NumPy or of `math` that only computes."""
     number = any(value is kind for kind in (float, int, bool, complex))  # as a dtype
     return isinstance(value, np.ufunc) or number or _is_function(value)
 

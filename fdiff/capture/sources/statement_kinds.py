@@ -31,7 +31,7 @@ def first_uneven(statements: Sequence[ast.stmt]) -> int | None:
 
 
 def _is_uneven(statement: ast.stmt) -> bool:
-    """Whether a decision may leave a variable alone, or give it a number of Python's."""
+    """Whether a decision may leave a variable alone, or give it a Python number."""
     if not is_decision(statement):
         return False
     if isinstance(statement, ast.If):

@@ -14,7 +14,7 @@ _VIEWS = """
     asarray asanyarray ascontiguousarray atleast_1d atleast_2d atleast_3d broadcast_to diag diagonal
     expand_dims imag moveaxis ravel real reshape split squeeze swapaxes transpose trace
 """
-VIEWS = frozenset(_VIEWS.split())  # functions of NumPy's that may give their argument, or a view
+VIEWS = frozenset(_VIEWS.split())  # NumPy functions that may give their argument, or a view
 
 
 def unshared_names(function: ast.FunctionDef) -> frozenset[str]:

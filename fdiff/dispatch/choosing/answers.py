@@ -44,18 +44,7 @@ class Splits(IntEnum):
 
 
 class Answers:
-    """Answers to truth tests of traced values, by a script; False after its end.
-
-    `asked` are the nodes of what Python asked for, with the answers. `counts` are ints that loops
-    in the body count, by their nodes; `numbers` the handles that stand for ints and truth values of
-    Python's, with their types. `flags` are the handles of loose variables with what tells whether
-    they are new (`ways.py`); `mixed` has flags of numbers. `branches` says that a loop in the body
-    branches. A ``while`` in the body makes up to `most_trips` trips; `demands` are the nodes of whether
-    it ended. The body `splits` into nodes of its statements that branch, or of these and its loops.
-    It stands in the body that answers of `outer` are for, one `level` deeper. `sizes` are the sizes
-    of numbers of Python's that change, by their nodes, None of other values. A body that is the
-    `whole` rest of a function makes `CALLS` at most. `arrays` are those that a run meets.
-    """
+    """Answers to truth tests of traced values, by a script; False after its end."""
 
     frame = None  # no calls are compared
 
@@ -64,19 +53,24 @@ class Answers:
         splits: Splits,
     ) -> None:  # fmt: skip
         self.trace, self.around, self.depth, self.calls = trace, around, 0, 0
-        self.most_trips, self.whole = rows.most_inner_trips, rows.to_function_end
-        self.outer, self.splits = outer, splits
+        self.most_trips = rows.most_inner_trips  # of a ``while`` in the body
+        self.whole = rows.to_function_end  # such a body makes `CALLS` at most
+        self.outer = outer  # answers for the body around
+        self.splits = splits  # which parts of the body are nodes
         self.level: int = 0 if outer is None else outer.level + 1
+        # Sizes of Python numbers that change, by their nodes; None of other values.
         self.sizes: dict[int, int | None] = {}
         self.script: tuple[bool, ...] = ()
-        self.asked: list[tuple[int, bool]] = []
-        self.demands: list[int] = []
-        self.counts: dict[int, Growth] = {}
+        self.asked: list[tuple[int, bool]] = []  # nodes of the tests, with the answers
+        self.demands: list[int] = []  # nodes of whether inner loops ended
+        self.counts: dict[int, Growth] = {}  # ints that inner loops count, by their nodes
+        # Handles that stand for ints and truth values of Python, with their types.
         self.numbers: list[tuple[object, type]] = []
+        # Handles of loose variables, with what tells whether they are new (`ways.py`).
         self.flags: list[tuple[object, TracedArray]] = []
         self.shared = -1  # the last node of an array that may be one that was there before
         self.mixed = MixedNumbers(trace, None if outer is None else outer.mixed)
-        self.branches = False
+        self.branches = False  # whether a loop in the body branches
         self.tags = dict[int, int]()  # nodes of numbers of arrays, by places of inputs
         self.fresh: int | None = None
         self.arrays = ArrayNumbers(trace, (), {}, None)
@@ -86,7 +80,7 @@ class Answers:
         self.shared = -1
 
     def type_of(self, value: object) -> type | None:
-        """The type of the number of Python's that a handle stands for, if it does."""
+        """The type of the Python number that a handle stands for, if it does."""
         return next((kind for handle, kind in self.numbers if handle is value), None)
 
     def flag_of(self, value: object) -> TracedArray | None:

@@ -25,7 +25,7 @@ SHORT = 256  # trips of a loop that runs eagerly sooner than it is traced for ma
 
 
 class EntryKind(NamedTuple):
-    """The type of a row's entries: arrays, scalars, or numbers of Python's."""
+    """The type of a row's entries: arrays, scalars, or Python numbers."""
 
     type: ArrayType
     scalar: bool = False
@@ -73,7 +73,7 @@ def in_places(runs: Sequence[WayRun], count: int) -> list[GrownList]:
 class AppendedRows:
     """The rows of a loop's node that hold what its trips append; `kinds` are their types.
 
-    Numbers of Python's are numbers behind the loop, on which the trace relies.
+    Python numbers are numbers behind the loop, on which the trace relies.
     `partners` are the variables that hold an appended array, by its place, behind the trip. Of
     those that other variables may hold later, at the `numbered` places, the numbers are rows, too.
     Of `lists` to which some ways append nothing, one more row says which trips do: the trace relies

@@ -1,4 +1,4 @@
-"""Numbers of Python's that ways through a loop change: ints, truth values and floats.
+"""Python numbers that ways through a loop change: ints, truth values and floats.
 
 In the loop they are traced. Behind it they are Python's again: a truth value, on which the trace
 relies, and an int or float that is traced beside traced floats. Any other use relies on its value.
@@ -67,7 +67,7 @@ class Count:
         self.fix(text, self.value)
 
     def input(self, text: str, value: float, /) -> object | None:
-        """The number as a traced float of Python's; None where `_computed` does not compute it."""
+        """The number as a traced Python float; None where `_computed` does not compute it."""
         number = self._computed(ast.parse(text, mode="eval").body)
         if number is None:
             self.fix(text, value)
@@ -119,7 +119,7 @@ class Count:
 
 
 class Measure(Count):
-    """The conditions on a float of Python's that a loop has changed."""
+    """The conditions on a Python float that a loop has changed."""
 
     def _bound(self, node: ast.expr) -> float | None:
         bound = _constant(node)
@@ -255,14 +255,14 @@ def counted(trace: Trace, variable: Variable, result: TracedArray, *, new: bool)
 
 
 def _symbolic(trace: Trace, node: int, value: np.ndarray) -> SymbolicNumber:
-    """A node as a number of Python's, by its value."""
+    """A node as a Python number, by its value."""
     number = value.item()
     kind = Measure if type(number) is float else Count
     return SymbolicNumber(kind(trace, node, number), _NAME, number)
 
 
 def number_of(result: TracedArray, kind: type) -> object:
-    """A result of a tape that is a number of Python's, in the trace around it."""
+    """A result of a tape that is a Python number, in the trace around it."""
     trace, node = result.home, result.id
     told = isinstance(trace, Trace) and not isinstance(trace.calls, Answers)
     if isinstance(trace, Trace) and told and kind is not bool and trace.guards.is_known(node):

@@ -1,6 +1,6 @@
 """Numbers that are Python's on some ways through a body, and NumPy's on others.
 
-A variable that holds a number of Python's before a body and a traced one behind some of its ways
+A variable that holds a Python number before a body and a traced one behind some of its ways
 has a flag that tells whether it is new. What is computed of such numbers, and of numbers of
 Python's, is Python's as long as all of them are: its flag is true if one of theirs is.
 Our own method: docs/decisions/loops-that-choose-branches.md.
@@ -46,11 +46,11 @@ class MixedNumbers:
         self._origins[node] = frozenset([node])
 
     def add_own(self, nodes: Iterable[int]) -> None:
-        """Nodes that are numbers of Python's."""
+        """Nodes that are Python numbers."""
         self._origins.update(dict.fromkeys(nodes, _NONE))
 
     def flag(self, node: int) -> TracedArray | None:
-        """What tells whether a node is a number of NumPy's; None where that is not in doubt."""
+        """What tells whether a node is a NumPy number; None where that is not in doubt."""
         origins = self._all_origins().get(node, _NONE)
         if not origins:
             return None
@@ -112,7 +112,7 @@ def note_inputs(
     inputs: Sequence[object],
     flags: Mapping[int, TracedArray],
 ) -> None:
-    """Note which inputs of a body are numbers of Python's, as is the `index`, or may be."""
+    """Note which inputs of a body are Python numbers, as is the `index`, or may be."""
     own = [index]
     for k, (v, h) in enumerate(zip(variables, inputs, strict=True)):
         if not isinstance(h, TracedArray) or not v.scalar:
@@ -131,7 +131,7 @@ def note_unsure(
     runs: Sequence[WayRun],
     is_new: Callable[[object], bool],
 ) -> bool:
-    """Note the `loose` variables that may hold numbers of Python's that they did not hold at first.
+    """Note the `loose` variables that may hold Python numbers that they did not hold at first.
 
     Whether all these were noted before.
     """

@@ -1,4 +1,4 @@
-"""Variables that hold a float of Python's at first, and numbers of single precision from then on.
+"""Variables that hold a Python float at first, and numbers of single precision from then on.
 
 In ``t = 0.0`` and then ``t = t + s``, where `s` is of single precision, the first `t` adapts to
 `s`. The body of a loop gets a view of the carry of single precision, which is as weak as a float of
@@ -32,7 +32,7 @@ def views_of(variables: Sequence[Variable], inputs: Sequence[object]) -> list[ob
 def check_views(
     trace: Trace, variables: Sequence[Variable], views: Sequence[object], runs: Sequence[WayRun]
 ) -> None:
-    """Refuse operations that tell a float of Python's from one of single precision."""
+    """Refuse operations that tell a Python float from one of single precision."""
     narrow = [k for k, v in enumerate(variables) if v.narrow]
     nodes = {h.node for k in narrow if isinstance(h := views[k], TracedArray)}
     for node in trace.builder.nodes:

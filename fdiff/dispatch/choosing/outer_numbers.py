@@ -1,4 +1,4 @@
-"""Numbers of Python's that change in a loop, as a loop in its body reads them.
+"""Python numbers that change in a loop, as a loop in its body reads them.
 
 Our own method: docs/decisions/loops-that-choose-branches.md.
 """
@@ -15,7 +15,7 @@ LARGEST = 1 << 52  # of an int that a loop around counts
 
 
 def outer_size(log: Answers, node: int) -> int | None:
-    """The largest size of a number of Python's that changes, by its node; None of other values."""
+    """The largest size of a Python number that changes, by its node; None of other values."""
     if node not in log.sizes:
         log.sizes[node] = _new_size(log, node)
     return log.sizes[node]
@@ -36,7 +36,7 @@ def _new_size(log: Answers, node: int) -> int | None:
 
 
 def check_start(outer: Answers, start: object) -> None:
-    """Refuse a variable whose value is computed of numbers of Python's that change."""
+    """Refuse a variable whose value is computed of Python numbers that change."""
     if isinstance(start, TracedArray) and start.scalar and outer.type_of(start) is None:
         own = start.home is outer.trace and not start.weak
         whole = start.weak and start.type.dtype == INT

@@ -80,7 +80,7 @@ def check_precision(tape: Tape) -> None:
 
 
 def _check_types(node: Node) -> None:
-    """Refuse what numbers of Python's adapt to, and sums of truth values, which Python counts."""
+    """Refuse what Python numbers adapt to, and sums of truth values, which Python counts."""
     if any(t.dtype not in _TYPES for t in node.types):
         raise RefusedLoopError("it computes in other types than floats of 32 and 64 bits and int64")
     single = node.primitive in (_ADD, _MULTIPLY, _NOT) and not node.types[0].shape
@@ -89,7 +89,7 @@ def _check_types(node: Node) -> None:
 
 
 def _size(tape: Tape | Builder, node: Node, sizes: Mapping[int, int]) -> int:
-    """The largest size of the numbers of Python's that a node may be; 0 of floats."""
+    """The largest size of the Python numbers that a node may be; 0 of floats."""
     primitive, args, _, types = node
     if _is_exponential(tape, node, sizes):
         return 0

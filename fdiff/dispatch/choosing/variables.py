@@ -62,7 +62,7 @@ class ManyWaysError(RefusedLoopError):
 class WayRun(NamedTuple):
     """A run of a body: the questions of Python, and the variables after and before it.
 
-    `numbers` stand for ints and truth values of Python's; all `demands` are to hold. The run met
+    `numbers` stand for ints and Python truth values; all `demands` are to hold. The run met
     `arrays`.
     """
 
@@ -140,7 +140,7 @@ class Variable:
 
     @property
     def of_python(self) -> bool:
-        """Whether the carry holds floats or ints of Python's."""
+        """Whether the carry holds floats or Python ints."""
         return self.weak or (self.python is int and self.type == WHOLE)
 
     def settle(self, runs: Sequence[WayRun], k: int) -> bool:
@@ -201,7 +201,7 @@ class Variable:
     def _settle_numbers(
         self, numbers: Sequence[object], kind: tuple[ArrayType | None, bool]
     ) -> None:
-        """Refuse numbers of Python's that are no floats, or beside other types than floats."""
+        """Refuse Python numbers that are no floats, or beside other types than floats."""
         own = type(self.start) is float and all(same(n, self.start) for n in numbers)
         self.narrow = kind == (SINGLE, True) and own
         several = kind != (FLOAT, True) or not (numbers or self.may_be_python_float)
@@ -226,7 +226,7 @@ class Variable:
 
 
 def _number_kind(value: object, run: WayRun) -> type | None:
-    """Whether a value is an int or a truth value of Python's, or stands for such a number."""
+    """Whether a value is an int or a Python truth value, or stands for such a number."""
     if not isinstance(value, TracedArray):
         return type(value) if type(value) in _COUNTED else None
     if not value.scalar or not (value.weak or any(value is h for h in run.numbers)):
@@ -235,7 +235,7 @@ def _number_kind(value: object, run: WayRun) -> type | None:
 
 
 def _kind_of_results(runs: Sequence[WayRun], k: int) -> type | None:
-    """The type of the numbers of Python's that all results are, if these differ."""
+    """The type of the Python numbers that all results are, if these differ."""
     results = [(run.values[k], run) for run in runs if run.values[k] is not UNBOUND]
     kinds = {_number_kind(value, run) for value, run in results}
     traced = any(isinstance(value, TracedArray) for value, _ in results)
@@ -244,24 +244,24 @@ def _kind_of_results(runs: Sequence[WayRun], k: int) -> type | None:
 
 
 def is_number_of_numpy(value: object) -> TypeGuard[np.floating | np.complexfloating]:
-    """Whether a value is a constant float or complex number of NumPy's."""
+    """Whether a value is a constant float or complex NumPy number."""
     return isinstance(value, (np.floating, np.complexfloating))
 
 
 def is_new(value: object) -> bool:
-    """Whether a value is traced or NumPy's, and no number of Python's, nor as weak as such."""
+    """Whether a value is traced or NumPy's, and no Python number, nor as weak as such."""
     return is_number_of_numpy(value) or (isinstance(value, TracedArray) and not value.weak)
 
 
 def kind_of(value: object) -> tuple[ArrayType, bool] | None:
-    """The type of an array or a number of NumPy's, and whether it is a number; None of others."""
+    """The type of an array or a NumPy number, and whether it is a number; None of others."""
     if isinstance(value, TracedArray):
         return value.type, value.scalar
     return (ArrayType((), value.dtype), True) if is_number_of_numpy(value) else None
 
 
 def _is_weak(value: object) -> bool:
-    """Whether a value is, or stands for, a float of Python's."""
+    """Whether a value is, or stands for, a Python float."""
     if isinstance(value, TracedArray):
         return value.weak and value.type == FLOAT
     return type(value) is float

@@ -53,7 +53,7 @@ UNBRANCHED = "it does not branch"
 class Ways:
     """All ways through the body of a loop, in a trace of their own.
 
-    Variables are *loose* that may hold behind the loop what they held before: a number of Python's,
+    Variables are *loose* that may hold behind the loop what they held before: a Python number,
     or an array that has other names. Of each, one more carry tells whether it holds a new value,
     and the trace relies on that.
     """
@@ -214,12 +214,12 @@ class Ways:
         return tape, order, [*map(Way, questions, results)], limits.checked(check)
 
     def _read_sizes(self, extras: Mapping[int, int]) -> dict[int, int]:
-        """The sizes of numbers of Python's that change in the loop around, by nodes of the tape."""
+        """The sizes of Python numbers that change in the loop around, by nodes of the tape."""
         sizes = {node: outer_size(self.log, extra) for extra, node in extras.items()}
         return {node: size for node, size in sizes.items() if size is not None}
 
     def _is_mixed(self, k: int, v: Variable) -> bool:
-        """Whether a variable holds numbers of Python's and others, which are carried alike."""
+        """Whether a variable holds Python numbers and others, which are carried alike."""
         if v.is_counted or v.weak or v.narrow:
             return False
         values = [run.values[k] for run in self.runs if run.values[k] is not UNBOUND]

@@ -37,7 +37,7 @@ def results(traced: Traced, outs: Sequence[object]) -> object:
 
 
 def _number(out: object, kind: type) -> object:
-    """A result as a number of Python's."""
+    """A result as a Python number."""
     if isinstance(out, TracedArray):
         return number_of(out, kind)
     return out.as_number(kind) if isinstance(out, DeviceArray) else kind(out)

@@ -191,7 +191,7 @@ def _rely_on(
 
 
 def is_number(leaf: object) -> bool:
-    """Whether a leaf is a number of Python's, whose dtype NumPy leaves open."""
+    """Whether a leaf is a Python number, whose dtype NumPy leaves open."""
     return isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic)
 
 

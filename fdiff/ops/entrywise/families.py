@@ -69,7 +69,7 @@ def kind_of(operand: object) -> np.dtype | type:
         if not any(isinstance(entry, TracedArray) for entry in array.flat):
             raise objects_met(current())
         kinds = [kind_of(entry) for entry in array.ravel()]
-        return np.result_type(*[np.dtype(k) for k in kinds])  # in arrays, numbers of Python's are not weak
+        return np.result_type(*[np.dtype(k) for k in kinds])  # in arrays, Python numbers are not weak
     return array.dtype
 
 

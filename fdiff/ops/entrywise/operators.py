@@ -55,7 +55,7 @@ def _converted(ufunc: np.ufunc, x: TracedArray, other: object) -> object:
 
 
 def _is_python(x: object) -> bool:
-    """Whether `x` is, or stands for, a number of Python's."""
+    """Whether `x` is, or stands for, a Python number."""
     return x is True or x is False or isinstance(kind_of(x), type)
 
 
@@ -91,7 +91,7 @@ def operator_of(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]
             eager = home.eager and stack.traces and home is stack.traces[-1]
             out = home.ufunc(ufunc, ordered) if eager else UFUNCS[ufunc](*ordered)
         if self.weak and out.type.dtype != BOOL and all(_is_python(x) for x in ordered):
-            return out.weakened()  # arithmetic of Python's numbers gives numbers of Python's
+            return out.weakened()  # arithmetic of Python's numbers gives Python numbers
         return out
 
     return operate

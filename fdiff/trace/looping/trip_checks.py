@@ -82,7 +82,7 @@ def _is_key(a: Any, b: Any) -> bool:
 
 
 def _is_array(a: Any, value: Any, content: bytes, strides: set[tuple[int, ...]]) -> bool:
-    """Whether an array, or a number of NumPy's, has the type, the content and the order of another.
+    """Whether an array, or a NumPy number, has the type, the content and the order of another.
 
     `strides` are the strides of arrays with that order.
     """
