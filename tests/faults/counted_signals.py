@@ -252,7 +252,11 @@ def count(name, times):
 
 
 def import_all():
-    """Import what programs import late: Python's import drops any OSError as it reads bytecode."""
+    """Import what programs import late.
+
+    Python's import drops any OSError as it reads bytecode, and any exception that arrives in the
+    callback of the lock of a module.
+    """
     for module in pkgutil.walk_packages(fdiff.__path__, "fdiff."):
         if ".cuda" not in module.name:
             with contextlib.suppress(ImportError):
@@ -267,8 +271,7 @@ def noted(message, *_, **__):
 
 if __name__ == "__main__":
     warnings.showwarning = noted
-    if issubclass(BASE, OSError):
-        import_all()
+    import_all()
     signal.signal(signal.SIGALRM, alarm)
     sys.unraisablehook = ignore
     whole = [count(name, int(sys.argv[2])) for name in sys.argv[1].split(",")]
