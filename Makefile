@@ -13,8 +13,8 @@ QUICK ?= @tests/quick.txt
 
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
-# Of each test two rows and a sixteenth of the others (tests/sampled.txt), so that `make test` takes
-# 15 minutes; PART=0 to 15 says which. `make test-long`, or plain pytest, runs all rows.
+# Of each test one row and one in 32 of the others (tests/sampled.txt), of slow tests a fourth, so that
+# `.ci/run` takes 20 minutes; PART=0 to 31 says which. `make test-long`, or plain pytest, runs all rows.
 PART ?= 0
 SAMPLE := --sample --part=$(PART)
 
@@ -29,9 +29,9 @@ help:
 	@echo "make demo-nist  fit a NIST data set with an exact Jacobian (DATASET=MGH09 for another)"
 	@echo "make demo-all   the digits of all 27 of them, from both starting points"
 	@echo "make test-quick lint and a cross-section of the tests, in under a minute"
-	@echo "make test       lint, demo and all tests but the slow ones, of long sweeps a sixteenth of the rows"
-	@echo "                (PART=0 to 15 says which; PYTEST_ARGS='-k tape')"
-	@echo "make test-slow  the slow tests"
+	@echo "make test       lint, demo and all tests but the slow ones, a part of the rows of sweeps"
+	@echo "                (PART=0 to 31 says which; PYTEST_ARGS='-k tape')"
+	@echo "make test-slow  a fourth of the slow tests"
 	@echo "make test-long  all rows of all sweeps, of which the others run a part (tests/sampled.txt): an hour"
 	@echo "make test-faults interrupts, threads, forks, full disks and hostile files: a fourth a day, 20 minutes; all: FDIFF_FAULT_TESTS=all"
 	@echo "make test-numba all tests with kernels that Numba compiles: hours"

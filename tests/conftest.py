@@ -12,7 +12,8 @@ import pytest
 from progress import Progress
 
 SAMPLED = Path(__file__).with_name("sampled.txt")
-ROWS, RATE = 2, 16  # of a test: its first rows, and of the others one in sixteen
+ROWS, RATE = 1, 32  # of a test: its first rows, and of the others one in so many
+SLOW_RATE = 4  # of slow tests one in so many is run at all
 
 # Which tier runs must not depend on the clock; test_background.py has the background on.
 os.environ["FDIFF_BACKGROUND"] = "0"
@@ -47,7 +48,7 @@ FAMILIES = frozenset(
 def pytest_addoption(parser):
     parser.addoption("--progress", action="store_true", help="a line of progress, not dots")
     parser.addoption("--sample", action="store_true", help="a part of the rows of long sweeps")
-    parser.addoption("--part", type=int, default=0, help="which part --sample runs: 0 to 15")
+    parser.addoption("--part", type=int, default=0, help="which part --sample runs: 0 to 31")
     parser.addoption("--record-durations", action="store_true", help="make durations.txt anew")
 
 
@@ -76,10 +77,9 @@ def pytest_collection():
 def pytest_report_header(config):
     if not config.option.sample:
         return "rows: all of each test"
-    part = config.option.part
-    return (
-        f"rows: {ROWS} of each test, and part {part} of {RATE} of the others; without --sample all"
-    )
+    others = f"part {config.option.part} of {RATE} of the others"
+    slow = f"of slow tests one in {SLOW_RATE}"
+    return f"rows: the first of each test, and {others}, {slow}; without --sample all"
 
 
 def pytest_collection_modifyitems(config, items):
@@ -89,27 +89,37 @@ def pytest_collection_modifyitems(config, items):
 
 
 def sample(config, items):
-    """Of each test some rows: the first ones, and of the others one in N, by a hash of its name.
+    """Of each test some rows: the first one, and of the others one in N, by a hash of its name.
 
-    Which rows these are depends on their names and on ``--part`` alone, so that it is the same
-    everywhere; all parts together are all rows. `sampled.txt` tells N where it is another.
+    Of slow tests one in four is run at all. Which these are depends on their names and on
+    ``--part`` alone, so that it is the same everywhere; all parts together are all rows.
+    `sampled.txt` tells N where it is another.
     """
     rows = (line.split() for line in SAMPLED.read_text(encoding="utf-8").splitlines())
     rates = {row[1]: int(row[0]) for row in rows if row[0] != "#"}
-    seen = Counter()
+    seen, part = Counter(), config.option.part
 
     def kept(item):
         name, _, row = item.nodeid.partition("[")
         rate = rates.get(name) or rates.get(item.nodeid.partition("/test_")[0], RATE)
         seen[name] += 1
-        first = seen[name] <= ROWS and rate <= RATE
-        return not row or first or zlib.crc32(row.encode()) % rate == config.option.part % rate
+        first, number = seen[name] <= ROWS and rate <= RATE, part
+        if item.get_closest_marker("slow"):
+            if not in_part(name, SLOW_RATE, part):
+                return False
+            rate, number = max(rate // SLOW_RATE, 1), part // SLOW_RATE
+        return not row or first or in_part(row, rate, number)
 
     parts = {True: [], False: []}
     for item in items:
         parts[kept(item)].append(item)
     config.hook.pytest_deselected(items=parts[False])
     items[:] = parts[True]
+
+
+def in_part(name, rate, number):
+    """Whether a name is in part `number` of so many."""
+    return zlib.crc32(name.encode()) % rate == number % rate
 
 
 def check_marks(items):

@@ -941,8 +941,8 @@ def failure(text, seed, tolerance=1e-8, dtype=float):
 
         if not double:
             slopes = [_unrolled_slope(total, x) for x in points]
-        for way in ("check", "unroll")[: 2 if seed % 8 == 0 else 1]:
-            tier = "compile" if seed % 10 == 0 else "evaluate" if double else "interpret"
+        for way in ("check", "unroll")[: 2 if seed % 8 == 7 else 1]:
+            tier = "compile" if seed % 10 == 9 else "evaluate" if double else "interpret"
             changes = patch.dict(os.environ, {"FDIFF_LOOPS": way, "FDIFF_TIER": tier})
             run = choosing if way == "check" else trace
             with changes, patch.dict(linecache.cache, source), patch.object(Program, "trace", run):

@@ -159,6 +159,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_script_whose_workers_use_its_globals(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run(

@@ -254,6 +254,7 @@ def test_the_end_of_a_process_while_a_kernel_is_made(tmp_path, when):
     assert time.monotonic() < begin + 120
 
 
+@pytest.mark.slow
 def test_forked_children_while_kernels_are_made(tmp_path):
     """They have no background, and compile for themselves."""
     text = """
@@ -292,6 +293,7 @@ def test_workers_have_none(tmp_path, method):
     assert finished(text, tmp_path) == "[False]\n"
 
 
+@pytest.mark.slow
 def test_many_functions_in_many_threads(tmp_path):
     """Traces, interpreted calls and kernels at once; results are those of the interpreter."""
     text = """
@@ -418,6 +420,7 @@ def test_one_interpreter_serves_all_tapes_that_wait(cold, monkeypatch):
     assert again.text == other.text
 
 
+@pytest.mark.slow
 def test_interpreters_on_disk_are_known_to_later_processes(tmp_path):
     text = """
     functions = (lambda x: np.sum(np.sinh(x)), lambda x: np.sum(np.cosh(x) - x))

@@ -224,6 +224,7 @@ class Text:
         return "\n".join([*lines, "    return s + 0.1 * np.sum(u) + 0.01 * n"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(16))
 def test_random_programs(seed, monkeypatch):
     names = {"np": np, "W": W}

@@ -90,6 +90,7 @@ def test_certified_standard_errors_of_hahn1(session_client, where):
     np.testing.assert_allclose(errors, data["sd"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_calls_leave_no_keys_threads_or_memory(client):
     total = fdiff.value_and_grad(sum_over(loss, partitions(PARTS, client)))
 

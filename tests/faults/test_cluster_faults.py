@@ -113,6 +113,7 @@ def kill_later(pids, seconds):
 MOMENTS = in_shard(np.random.default_rng(5).uniform(0.02, 0.5, 20)) if LONG else [0.25]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["loaders", "values", "dask"] if LONG else ["values"])
 def test_a_worker_that_is_killed_costs_no_digit(client, kind):
     total = sum_over(slow, partitions(data(kind), client))

@@ -171,6 +171,7 @@ def test_nothing_is_read_of_an_entry_that_is_too_long(folder, monkeypatch):
 # ---------------------------------------------------------------------------------- directories
 
 
+@pytest.mark.slow
 def test_a_directory_that_leads_nowhere_is_no_cache(tmp_path):
     """Of a user that there is not, in a directory that is gone, with a name too long or none."""
     code = (
@@ -573,6 +574,7 @@ def value_of(place, cache):
     return tuple(map(float, done.stdout.split()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["bytecode", "zip"] if LONG else ["bytecode"])
 def test_an_installation_without_sources_loads_no_kernels_of_another(form, tmp_path):
     """Two versions whose compilers differ, and which share a cache directory."""

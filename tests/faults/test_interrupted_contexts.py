@@ -161,6 +161,7 @@ OTHERS = {
 WHOLE = {"whole_exit", "uninterrupted_entry"}
 
 
+@pytest.mark.slow
 def test_exits_are_not_cut_short():
     counts, imports = {}, []
     for file in sorted(FOLDER.rglob("*.py")):

@@ -86,6 +86,7 @@ def test_what_comes_and_goes_is_freed(kind, monkeypatch):
     assert len(gc.get_objects()) - before[1] < 2000 + objects
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_structures_that_are_compiled_and_dropped(monkeypatch):
     """Caches of programs, tapes and kernels are bounded, and cleared when the user asks."""

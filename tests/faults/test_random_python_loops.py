@@ -43,6 +43,7 @@ def right(text, x, monkeypatch):
         agrees(text, "f", x, way, monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", in_shard(range(PROGRAMS // BLOCK)))
 def test_programs_of_a_seed(block, monkeypatch):
     ran = 0
@@ -64,6 +65,7 @@ def test_wide_programs_of_a_seed(block):
     assert sum(ways.programs.values()) >= 0.8 * BLOCK
 
 
+@pytest.mark.slow
 def test_programs_that_hypothesis_finds_and_makes_smaller(monkeypatch):
     @hypothesis.settings(
         max_examples=of_shard(PROGRAMS // BLOCK) if LONG else 3,

@@ -241,6 +241,7 @@ assert np.allclose(g, [-3.5025242, -1.22002355])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", re.findall('^    "(.*?)": ', FIRST_USE, re.MULTILINE) if LONG else [""]
 )

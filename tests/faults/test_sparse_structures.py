@@ -37,6 +37,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", ["interpret", "evaluate"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_meshes_that_come_and_go(kind, tier, monkeypatch):

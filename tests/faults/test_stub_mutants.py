@@ -36,6 +36,7 @@ def test_the_stub_is_found_right(full):
     assert every_trial.fault_of_text(entry_stub.text(full=full), full=full) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full", [True, False])
 def test_every_mutant_is_found(full):
     """The rehearsal is Python alone: whatever a mutant does, it cannot crash."""

@@ -31,18 +31,21 @@ pytestmark = pytest.mark.timeout(1200)
 THREADS = [(0, 8, 1000, 1), *in_shard((seed, 8, 25_000, 100) for seed in range(4))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbers", THREADS if LONG else [(0, 4, 120, 1)], ids=str)
 def test_threads_that_call_compile_collect_and_drop_caches(numbers):
     """Eight threads, 100,000 calls each, in four processes."""
     ends_well(started("threads", *numbers), 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no forks")
 @pytest.mark.parametrize("seed", in_shard(range(8)) if LONG else [0])
 def test_forks_at_any_moment(seed):
     ends_well(started("forks", seed, 25 if LONG else 3), 1000)
 
 
+@pytest.mark.slow
 def test_processes_on_one_cold_cache(tmp_path):
     waves, count = (of_shard(10), 10) if LONG else (1, 3)
     for wave in range(waves):

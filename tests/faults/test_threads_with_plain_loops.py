@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pytest
 from faults_support import LONG, SHARD, of_shard
 from random_loops import point
 
@@ -43,6 +44,7 @@ def branches(x):
     return np.sum(np.stack(kept) ** 2)
 
 
+@pytest.mark.slow
 def test_two_threads(monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", "check")
     monkeypatch.setattr(looping, "SLEEP", 0)

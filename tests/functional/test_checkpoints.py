@@ -90,6 +90,7 @@ def both(program):
 # --- operators ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @EACH
 @TIERS
 def test_gradients_and_hessians(program, tier, monkeypatch):

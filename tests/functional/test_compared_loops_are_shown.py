@@ -92,6 +92,7 @@ def test_sources_show_the_kernels_of_loops(operator):
         assert len(loops) == len({name for _, name in loops})
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_trips():
     """Of 400,000 calls that are compared, beside 8,000; a row of counters takes 8 bytes a trip."""
     program = """

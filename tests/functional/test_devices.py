@@ -336,6 +336,7 @@ def test_doctor_never_raises(capsys, monkeypatch):
     assert capsys.readouterr().out.count("not known: OSError: broken\n") == 5
 
 
+@pytest.mark.slow
 def test_doctor_tells_a_cache_that_is_off():
     code = "import fdiff; fdiff.doctor()"
     assert re.search(

@@ -36,6 +36,7 @@ def shown(text, *options):
     return subprocess.run(run, check=True, capture_output=True, text=True, input=text).stdout
 
 
+@pytest.mark.slow
 def test_it_is_shown_once_by_a_script_and_at_a_prompt():
     script = "import fdiff\nfdiff.doctor()\n"
     for text in (

@@ -205,6 +205,7 @@ def test_what_counts(operator):
     assert peaks[1] < 90 * x.nbytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("orders", [1, 2])
 def test_rows_that_no_trip_reads_take_no_memory(orders):
     """Such as the index of a `fori_loop`: inside of segments, too."""

@@ -173,6 +173,7 @@ def test_chunk_size_one_holds_one_column(budget):
     assert held < 2 * MIB
 
 
+@pytest.mark.slow
 def test_the_hessian_of_jax_issue_787_takes_less_than_a_gigabyte_beyond_its_result():
     """Two of its 7449 columns are computed: all are alike, and each begins with nothing held."""
     points = np.random.default_rng(7).normal(size=(2483, 3))

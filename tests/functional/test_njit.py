@@ -81,6 +81,7 @@ def test_values_are_those_of_the_call_from_python(name):
     assert_same(call(*args), prepared(*args))
 
 
+@pytest.mark.slow
 def test_other_shapes_and_layouts_are_taken_and_captured_data_is_seen():
     function = fdiff.njit(fdiff.value_and_grad(rosen), "f8[6]")
     call = in_njit(function, 1)

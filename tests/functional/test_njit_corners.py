@@ -58,6 +58,7 @@ def test_branches_on_values_take_a_record_each():
         in_njit(fdiff.njit(fdiff.grad(lambda x: f(x)), np.ones(3), misses="raise"), 1)(-np.ones(3))
 
 
+@pytest.mark.slow
 def test_too_many_ways_through_branches_are_refused():
     def f(x):
         total = 0.0
@@ -164,6 +165,7 @@ def allocated():
     _nrt_python.memsys_disable_stats()
 
 
+@pytest.mark.slow
 def test_a_call_that_raises_leaves_no_memory_behind(allocated):
     """Neither the memory of its kernel, nor results, nor copies of arguments.
 
@@ -265,6 +267,7 @@ def test_ints_are_floats_where_they_are_differentiated():
         numba.njit(lambda x: scaled(x, 2))(np.ones(3))
 
 
+@pytest.mark.slow
 def test_named_tuples_vectors_left_out_and_unsigned_ints():
     pair = fdiff.njit(fdiff.jit(lambda p: Pair(p.b, np.sum(p.a))), Pair(np.ones(3), 2.0))
     assert numba.njit(lambda p: pair(p))(Pair(np.ones(3), 5.0)) == Pair(5.0, 3.0)

@@ -75,6 +75,7 @@ def right(text, x):
     assert max(found.values()) <= TOLERANCE, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(PROGRAMS // BLOCK))
 def test_programs_of_a_seed(block):
     for seed in range(block * BLOCK, (block + 1) * BLOCK):

@@ -250,6 +250,7 @@ def test_many_calls_do_not_grow():
     assert grown < 4_000_000  # memory of kernels
 
 
+@pytest.mark.slow
 def test_two_threads():
     slope = fdiff.jit(fdiff.value_and_grad(pendulum))
     points = [np.linspace(-0.1, 0.1, 50), np.linspace(0.3, -0.2, 50)]

@@ -22,6 +22,7 @@ from fdiff.transforms.simplify import simplify
 
 HERE = Path(__file__).parents[1]
 DTYPES = {"f8", "i8", "b1", "c16"}
+SWEEP = "test_bytecode_is_the_interpreter"
 MOST_TOGETHER = 60  # opcodes of an interpreter that several tests share
 CASES = [
     pytest.param(op, sample, id=f"{op.name}-{k}")
@@ -47,15 +48,17 @@ def forward_and_back(op, sample, rng):
 
 
 @pytest.fixture(autouse=True, scope="module")
-def shared():
-    """Interpreters for all samples, of a few dozen opcodes: one for each test takes minutes."""
+def shared(request):
+    """Interpreters for the samples, of a few dozen opcodes: one for each test takes minutes."""
+    tests = [item for item in request.session.items if item.originalname == SWEEP]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             bytecode_compiler, "MOST_LEFT", 0
         )  # samples are one node, which NumPy may have to do
         together = frozenset()
-        for case in CASES:
-            for tape, _ in forward_and_back(*case.values, np.random.default_rng(0)):
+        for test in tests:
+            case = test.callspec.params
+            for tape, _ in forward_and_back(case["op"], case["sample"], np.random.default_rng(0)):
                 joint = together | bytecode_compiler.encode(tape).families
                 if len(opcodes.table().of(joint)) > MOST_TOGETHER:
                     bytecode.provide(together)
@@ -388,6 +391,7 @@ def test_the_tier_can_be_fixed(monkeypatch):
         run([x])
 
 
+@pytest.mark.slow
 def test_a_long_tape_moves_to_bytecode_when_that_has_paid(monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", "unroll")
     monkeypatch.delenv("FDIFF_TIER", raising=False)

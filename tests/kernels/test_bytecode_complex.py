@@ -88,6 +88,7 @@ def draw(rng, shape):
     return rng.normal(size=shape) + 1j * rng.normal(size=shape)
 
 
+@pytest.mark.slow
 def test_formulas_are_found():
     assert {"exp c16", "where b1 c16 c16", "complex f8 f8"} < FORMULAS.keys()
     assert len(FORMULAS) > 15

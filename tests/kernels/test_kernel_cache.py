@@ -159,6 +159,7 @@ def process():
     return start().communicate()[0].split()
 
 
+@pytest.mark.slow
 def test_two_processes_that_write_one_kernel_at_once(folder):
     first, second = start(), start()
     values = {first.communicate()[0].split()[1], second.communicate()[0].split()[1]}
@@ -725,9 +726,9 @@ def test_faults_of_the_directory_cost_a_compile_and_nothing_else(seed, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.parametrize("seed", range(100, 140))
 def test_many_faults_of_the_directory_cost_a_compile_and_nothing_else(seed, folder):
-    faults(folder, seed, 50)
+    faults(folder, seed, 25)
 
 
 def faults(folder, seed, count):

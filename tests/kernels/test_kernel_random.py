@@ -73,6 +73,7 @@ def program(steps, results):
     return run
 
 
+@pytest.mark.slow
 @given(
     st.lists(step, min_size=2, max_size=8),
     st.lists(st.integers(0, 3), min_size=1, max_size=2),

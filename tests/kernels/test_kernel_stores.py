@@ -486,6 +486,7 @@ def test_a_whole_store_leaves_nothing_on_the_tape(order):
     assert ops == ["input", "constant", "multiply", "sin", "constant", "multiply", "sum"]
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(
     st.lists(step, min_size=2, max_size=6),

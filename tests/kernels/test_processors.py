@@ -132,11 +132,12 @@ def test_vectors_of_aarch64_hold_two_numbers():
     assert "x86" not in optimised
 
 
-def run_with(level, folder, *files):
-    """Run these tests in a process that makes kernels for a level of x86-64."""
+def run_with(level, folder, option, *files):
+    """Run these tests, or a sample, in a process that makes kernels for a level of x86-64."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("FDIFF_")}
     kept |= {machine.VARIABLE: level, "FDIFF_CACHE_DIR": str(folder)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
+    command += ["--sample", f"--part={option.part}"] * option.sample
     done = subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
@@ -147,16 +148,17 @@ x86 = pytest.mark.skipif(not X86, reason="levels of x86-64 are there on x86-64 a
 
 @x86
 @levels
-def test_golden_kernels_run_with_fewer_features(level, tmp_path):
-    run_with(level, tmp_path, "tests/kernels/test_kernel_text.py")
+def test_golden_kernels_run_with_fewer_features(level, tmp_path, pytestconfig):
+    run_with(level, tmp_path, pytestconfig.option, "tests/kernels/test_kernel_text.py")
 
 
 @x86
 @pytest.mark.slow
 @levels
-def test_every_operation_runs_with_fewer_features(level, tmp_path):
+def test_every_operation_runs_with_fewer_features(level, tmp_path, pytestconfig):
     names = ("test_kernel_values", "test_vector_math")
-    run_with(level, tmp_path, *(f"tests/kernels/{name}.py" for name in names))
+    files = [f"tests/kernels/{name}.py" for name in names]
+    run_with(level, tmp_path, pytestconfig.option, *files)
 
 
 @pytest.mark.parametrize("wanted", ["x86-64-v9", "cortex-a72", "avx2"])

@@ -416,6 +416,7 @@ def test_second_derivatives_of_determinants_are_exact_at_any_rank(n, rank, rng):
     np.testing.assert_allclose(h, expected, rtol=1e-12, atol=1e-12 * size)
 
 
+@pytest.mark.slow
 def test_determinants_have_all_their_derivatives(rng):
     """The third and fourth at a matrix of rank 1, and at the zero matrix."""
     for a in (np.outer([1.0, 2.0, -1.0, 0.5], [0.3, 1.0, 2.0, -1.0]), np.zeros((4, 4))):

@@ -6,6 +6,7 @@ import pytest
 
 LONG = "tests/ops/test_any.py::test_sweep"
 SHORT = "tests/ops/test_any.py::test_alone"
+SLOW = "tests/ops/test_any.py::test_for_minutes"
 
 
 @pytest.fixture
@@ -13,10 +14,13 @@ def sampled(pytestconfig):
     """The tests of a part, out of all of these."""
     (conftest,) = [p for p in pytestconfig.pluginmanager.get_plugins() if hasattr(p, "SAMPLED")]
 
+    def item(name):
+        return SimpleNamespace(nodeid=name, get_closest_marker=lambda _: name.startswith(SLOW))
+
     def part(names, number):
         hook = SimpleNamespace(pytest_deselected=lambda items: None)
         config = SimpleNamespace(option=SimpleNamespace(part=number), hook=hook)
-        items = [SimpleNamespace(nodeid=name) for name in names]
+        items = [item(name) for name in names]
         conftest.sample(config, items)
         return [item.nodeid for item in items]
 
@@ -24,9 +28,17 @@ def sampled(pytestconfig):
 
 
 def test_all_parts_together_are_all_rows(sampled):
-    rows = [f"{LONG}[{k}]" for k in range(400)]
-    parts = [sampled([*rows, SHORT], k) for k in range(16)]
+    rows = [f"{LONG}[{k}]" for k in range(800)]
+    parts = [sampled([*rows, SHORT], k) for k in range(32)]
     assert {row for part in parts for row in part} == {*rows, SHORT}
-    assert all(part[:2] == rows[:2] and part[-1] == SHORT for part in parts)
+    assert all(part[0] == rows[0] and part[-1] == SHORT for part in parts)
     assert all(10 < len(part) < 50 for part in parts)
-    assert sum(map(len, parts)) == 398 + 16 * 3
+    assert sum(map(len, parts)) <= 799 + 32 * 2
+
+
+def test_a_slow_test_is_in_one_part_of_four(sampled):
+    rows = [f"{SLOW}[{k}]" for k in range(800)]
+    parts = [sampled(rows, k) for k in range(32)]
+    assert {row for part in parts for row in part} == set(rows)
+    assert sum(map(bool, parts)) == 8
+    assert all(50 < len(part) < 150 for part in parts if part)

@@ -270,6 +270,7 @@ def test_loops_are_one_node(f, monkeypatch):
     assert [n.primitive.name for n in tape.nodes].count("loop") == 1
 
 
+@pytest.mark.slow
 def test_short_loops_are_unrolled_after_all(monkeypatch):
     monkeypatch.setattr(looping, "SLEEP", 0)
     monkeypatch.delenv("FDIFF_LOOPS", raising=False)

@@ -125,7 +125,7 @@ def test_the_branch_of_a_where_that_is_not_taken(case):
         test_where.same(found, derive(guarded)(test_where.POINT))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(test_stores.steps, min_size=2, max_size=14), st.sampled_from(["C", "F"]))
 def test_random_programs_of_views_and_stores(program, order):
     x = np.asarray(np.random.default_rng(len(program)).uniform(0.2, 1.4, (4, 3)), order=order)

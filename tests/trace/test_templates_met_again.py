@@ -86,6 +86,7 @@ def derivatives(f, way, monkeypatch):
     return evaluate(tape, POINT, np.cos(POINT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(60 if LONG else 2))
 def test_arguments_of_other_kinds(block, monkeypatch):
     monkeypatch.setattr(looping, "SLEEP", 0)

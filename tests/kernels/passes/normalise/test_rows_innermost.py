@@ -118,12 +118,14 @@ def test_strided_inputs_and_batches(f):
     )
 
 
+@pytest.mark.slow
 def test_threads(monkeypatch):
     ask_for_threads(monkeypatch, 2)
     for f in (styles.big_product, styles.einsum, styles.precision):
         agree(f, *parameters(), drawn(5000, D))
 
 
+@pytest.mark.slow
 def test_all_spellings_agree():
     given = *parameters(), drawn(500, D)
     found = [fdiff.jit(fdiff.value_and_grad(f, argnums=(0, 1, 2, 3)))(*given) for f in styles.FULL]

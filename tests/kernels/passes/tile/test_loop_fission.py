@@ -131,6 +131,7 @@ LONG = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LONG)
 def test_a_long_program_is_compiled_as_it_is_interpreted(case):
     f, *arrays = LONG[case](130)
