@@ -277,6 +277,10 @@ def test_an_eager_call_leaves_no_garbage(derive):
     """No node and no value: the record of what was read has cycles, whose size does not grow."""
 
     def garbage(steps):
+        """The least of two, for other threads leave cycles meanwhile."""
+        return min(garbage_of_call(steps) for _ in range(2))
+
+    def garbage_of_call(steps):
         call = derive(lambda s: conditional_put(s, steps=steps))
         eagerly(call, 0.95)
         gc.collect()
@@ -287,7 +291,7 @@ def test_an_eager_call_leaves_no_garbage(derive):
         finally:
             gc.enable()
 
-    garbage(20)  # what is imported and learnt at the first time stays
+    garbage_of_call(20)  # what is imported and learnt at the first time stays
     assert garbage(20) == garbage(50) < 200
 
 
