@@ -50,7 +50,7 @@ def forward_and_back(op, sample, rng):
 @pytest.fixture(autouse=True, scope="module")
 def shared(request):
     """Interpreters for the samples, of a few dozen opcodes: one for each test takes minutes."""
-    tests = [item for item in request.session.items if item.originalname == SWEEP]
+    tests = [item for item in request.session.items if getattr(item, "originalname", "") == SWEEP]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             bytecode_compiler, "MOST_LEFT", 0
