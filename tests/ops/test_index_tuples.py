@@ -20,7 +20,7 @@ SHAPES = [
     (0,),
     *4 * [(2, 3), (3, 3), (2, 3, 4), (2, 2, 2), (1, 3, 2), (2, 3, 2, 2), (2, 2, 2, 2)],
 ]
-QUICK, ALL, CHUNK = 400, 30_000, 1_000
+QUICK, ALL, CHUNK = 600, 30_000, 1_000
 
 
 def index_array(rng, n, shape):
@@ -170,7 +170,7 @@ def failures(cases):
 
 
 def test_random_index_tuples_mean_what_they_mean_to_numpy():
-    assert not failures(index_tuples(QUICK))
+    assert not failures(index_tuples(QUICK)[::2])
 
 
 @pytest.mark.slow
