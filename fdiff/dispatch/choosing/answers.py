@@ -43,41 +43,31 @@ class Splits(IntEnum):
     LOOPS = 2
 
 
-class Answers:
-    """Answers to truth tests of traced values, by a script; False after its end."""
+class EnclosingLoop:
+    """The loop whose body is run: its trace, its limits, and what all runs tell of its values.
 
-    frame = None  # no calls are compared
+    `outer` is the loop around it, in whose body it stands.
+    """
 
     def __init__(
-        self, trace: Trace, around: Surroundings, outer: Answers | None, rows: TripRows,
-        splits: Splits,
-    ) -> None:  # fmt: skip
-        self.trace, self.around, self.depth, self.calls = trace, around, 0, 0
+        self, trace: Trace, outer: EnclosingLoop | None, rows: TripRows, splits: Splits
+    ) -> None:
+        self.trace, self.outer = trace, outer
+        self.level: int = 0 if outer is None else outer.level + 1
         self.most_trips = rows.most_inner_trips  # of a ``while`` in the body
         self.whole = rows.to_function_end  # such a body makes `CALLS` at most
-        self.outer = outer  # answers for the body around
         self.splits = splits  # which parts of the body are nodes
-        self.level: int = 0 if outer is None else outer.level + 1
+        self.branches = False  # whether a loop in the body branches
         # Sizes of Python numbers that change, by their nodes; None of other values.
         self.sizes: dict[int, int | None] = {}
-        self.script: tuple[bool, ...] = ()
-        self.asked: list[tuple[int, bool]] = []  # nodes of the tests, with the answers
-        self.demands: list[int] = []  # nodes of whether inner loops ended
         self.counts: dict[int, Growth] = {}  # ints that inner loops count, by their nodes
         # Handles that stand for ints and truth values of Python, with their types.
         self.numbers: list[tuple[object, type]] = []
         # Handles of loose variables, with what tells whether they are new (`ways.py`).
         self.flags: list[tuple[object, TracedArray]] = []
-        self.shared = -1  # the last node of an array that may be one that was there before
         self.mixed = MixedNumbers(trace, None if outer is None else outer.mixed)
-        self.branches = False  # whether a loop in the body branches
         self.tags = dict[int, int]()  # nodes of numbers of arrays, by places of inputs
         self.fresh: int | None = None
-        self.arrays = ArrayNumbers(trace, (), {}, None)
-
-    def begin(self, script: tuple[bool, ...]) -> None:
-        self.script, self.asked, self.demands, self.calls = script, [], [], 0
-        self.shared = -1
 
     def type_of(self, value: object) -> type | None:
         """The type of the Python number that a handle stands for, if it does."""
@@ -89,6 +79,26 @@ class Answers:
         if flag is None and isinstance(value, TracedArray) and value.scalar:
             return self.mixed.flag(self.trace.lift(value))
         return flag
+
+
+class Answers:
+    """The log of one run of a body: it answers truth tests by a script, and by False after it."""
+
+    frame = None  # no calls are compared
+
+    def __init__(self, loop: EnclosingLoop, surroundings: Surroundings) -> None:
+        self.loop, self.trace, self.surroundings = loop, loop.trace, surroundings
+        self.depth = 0
+        self.begin(())
+
+    def begin(self, script: tuple[bool, ...], inputs: Sequence[object] = ()) -> None:
+        """Begin a run on its own handles of the inputs."""
+        loop = self.loop
+        self.script, self.calls = script, 0
+        self.asked: list[tuple[int, bool]] = []  # nodes of the tests, with the answers
+        self.demands: list[int] = []  # nodes of whether inner loops ended
+        self.shared = -1  # the last node of an array that may be one that was there before
+        self.arrays = ArrayNumbers(loop.trace, inputs, loop.tags, loop.fresh)
 
     def question(self, kind: object, handle: TracedArray) -> bool:
         trace = self.trace
@@ -112,7 +122,7 @@ class Answers:
     def call(self, fn: Function, args: Args, named: Named) -> object:
         self.depth += 1
         self.calls += 1
-        if self.whole and self.calls > CALLS:
+        if self.loop.whole and self.calls > CALLS:
             raise RefusedLoopError("it calls many functions outside of loops")
         try:
             return fn(*args, **named)
@@ -120,7 +130,7 @@ class Answers:
             self.depth -= 1
 
     def converted(self, array: LocalArray, convert: Conversion) -> TracedArray:
-        if self.around.has(array):
+        if self.surroundings.has(array):
             raise RefusedLoopError("it stores into an array that is no variable of its own")
         return convert(array)
 
@@ -155,7 +165,7 @@ class Answers:
 
 
 def runs_of(
-    log: Answers,
+    answers: Answers,
     entries: Callable[[], object],
     inputs: Sequence[object],
     variables: Sequence[Variable],
@@ -163,12 +173,12 @@ def runs_of(
     body: Body,
 ) -> Iterator[WayRun]:
     """The runs of the body on all ways, each on handles of its own."""
-    trace = log.trace
+    trace = answers.trace
     scripts: list[tuple[bool, ...]] = [()]
     questions = dict[tuple[bool, ...], int | None]()  # by the answers before; None at an end
     for _ in range(WAYS):
         script = scripts.pop()
-        run = partial(_run, log, script, (entries, inputs, body), (variables, flags))
+        run = partial(_run, answers, script, (entries, inputs, body), (variables, flags))
         try:
             own, values = run()
         except RefusedLoopError:
@@ -179,36 +189,45 @@ def runs_of(
             raise RefusedLoopError("an iteration looks at a value")
         if trace.guards.expected or trace.guards.pinned:
             raise RefusedLoopError("an iteration looks at a value from outside")
-        told = tuple([answer for _, answer in log.asked])
-        for k, node in enumerate([*[node for node, _ in log.asked], None]):
+        told = tuple([answer for _, answer in answers.asked])
+        for k, node in enumerate([*[node for node, _ in answers.asked], None]):
             if questions.setdefault(told[:k], node) != node:
                 raise RefusedLoopError("it asks for other values when it is run again")
         scripts += [(*told[:k], True) for k in range(len(script), len(told))]
-        numbers = [h for h, _ in log.numbers]
-        yield WayRun(log.asked, values, own, numbers, log.demands, log.arrays)
+        numbers = [h for h, _ in answers.loop.numbers]
+        yield WayRun(answers.asked, values, own, numbers, answers.demands, answers.arrays)
         if not scripts:
             return
     raise ManyWaysError(f"there are more than {WAYS} ways through an iteration")
 
 
 def _run(
-    log: Answers,
+    answers: Answers,
     script: tuple[bool, ...],
     call: tuple[Callable[[], object], Sequence[object], Body],
     kinds: tuple[Sequence[Variable], Mapping[int, TracedArray]],
 ) -> tuple[list[object], list[object]]:
     """The inputs and results of the body when truth tests are answered by a script."""
     entries, inputs, body = call
-    variables, flags = kinds
-    log.begin(script)
-    own = [_again(log.trace, x) for x in inputs]
-    log.arrays = ArrayNumbers(log.trace, own, log.tags, log.fresh)
-    log.flags += [(own[k], flag) for k, flag in flags.items() if own[k] is not UNBOUND]
+    loop, (variables, flags) = answers.loop, kinds
+    own = [_again(answers.trace, x) for x in inputs]
+    answers.begin(script, own)
+    loop.flags += [(own[k], flag) for k, flag in flags.items() if own[k] is not UNBOUND]
     pairs = zip(own, variables, strict=True)
-    log.numbers += [
+    loop.numbers += [
         (h, v.python) for h, v in pairs if v.python is not None and isinstance(h, TracedArray)
     ]
     return own, [resolve(value_of(cell)) for cell in body(entries(), *own)[1:]]
+
+
+def answers_of(trace: Trace) -> Answers | None:
+    """The answers in the run of a body that is traced; None outside of bodies."""
+    return trace.calls if isinstance(trace.calls, Answers) else None
+
+
+def enclosing_loop(trace: Trace) -> EnclosingLoop | None:
+    """The loop whose body is traced; None outside of bodies."""
+    return trace.calls.loop if isinstance(trace.calls, Answers) else None
 
 
 def _again(trace: Trace, x: object) -> object:

@@ -15,7 +15,7 @@ from ...named_tuples import NamedTuple
 from ...primitive import PRIMITIVES
 from ...trace import Trace, TracedArray, apply
 from ...trace.handler_arguments import resolve
-from .answers import Answers
+from .answers import EnclosingLoop, enclosing_loop
 from .array_identities import relied_on
 from .trip_rows import TripRows
 from .variables import FLOAT, WHOLE, RefusedLoopError, Variable, WayRun
@@ -97,16 +97,16 @@ class AppendedRows:
         """How many rows there are."""
         return len(self.kinds) + len(self.numbered) + sum(own.uneven for own in self.lists)
 
-    def check(self, log: Answers, variables: Sequence[Variable]) -> None:
+    def check(self, loop: EnclosingLoop, variables: Sequence[Variable]) -> None:
         """Refuse values that are not traced, of several types, or held elsewhere."""
         kinds, partners = dict[int, EntryKind](), dict[int, int | None]()
         for run in self.runs:
             for place, value in enumerate(run.appended):
                 if value is ABSENT:
                     continue
-                kind = _kind(value, log)
+                kind = _kind(value, loop)
                 if kind.scalar and not kind.python:
-                    _check_number(value, run, log, variables)
+                    _check_number(value, run, loop, variables)
                 partner = None if kind.scalar else self._partner(run, value)
                 told = kinds.setdefault(place, kind), partners.setdefault(place, partner)
                 if told != (kind, partner):
@@ -163,7 +163,7 @@ class AppendedRows:
         if self.kinds and loop.is_while and not loop.most_trips:
             raise RefusedLoopError("it makes many trips, which append to a list")
         self._trace, self._rows = trace, dict(zip(range(len(self.kinds)), rows, strict=False))
-        if self.numbered and isinstance(trace.calls, Answers):
+        if self.numbered and enclosing_loop(trace) is not None:
             raise RefusedLoopError("it appends an array that has other names")
         numbers = iter(rows[len(self.kinds) :])
         for place, row in zip(self.numbered, numbers, strict=False):
@@ -188,7 +188,7 @@ class AppendedRows:
         of Python's. Else the rows are gathered.
         """
         guards, places = trace.guards, range(own.first, own.end)
-        if isinstance(trace.calls, Answers) or trace.calls is None:
+        if trace.calls is None or enclosing_loop(trace) is not None:
             raise RefusedLoopError("it appends to a list on some ways alone")
         if not guards.is_known(told.id) or guards.is_batched(told.id):
             raise RefusedLoopError("how much it appends is not at hand")
@@ -214,7 +214,7 @@ class AppendedRows:
         """Rely on a row of Python's numbers."""
         guards = trace.guards
         at_hand = guards.is_known(row) and not guards.is_batched(row)
-        if isinstance(trace.calls, Answers) or not at_hand:
+        if enclosing_loop(trace) is not None or not at_hand:
             raise RefusedLoopError("it appends numbers of Python's, which are not at hand")
         self._numbers[row] = np.array(guards.value(row, "kept"))
         guards.expect(row, self._numbers[row])
@@ -252,16 +252,16 @@ class AppendedRows:
         return TracedArray(trace, row[trip].id, kind.type, scalar=kind.scalar)
 
 
-def _kind(value: object, log: Answers) -> EntryKind:
+def _kind(value: object, loop: EnclosingLoop) -> EntryKind:
     """The type of an appended value; RefusedLoopError if no row can hold it."""
     if isinstance(value, TracedArray):
         whole = value.type == WHOLE and value.scalar
-        counted = whole and (value.weak or log.type_of(value) is int)
+        counted = whole and (value.weak or loop.type_of(value) is int)
         if value.scalar and not counted and not value.weak:
             return EntryKind(value.type, scalar=True)
         if counted or (value.scalar and value.weak and value.type == FLOAT):
             return EntryKind(value.type, scalar=True, python=True)
-        if value.home is log.trace and not (value.scalar or value.weak):
+        if value.home is loop.trace and not (value.scalar or value.weak):
             return EntryKind(value.type)
     elif type(value) is float or type(value) is int:
         return EntryKind(FLOAT if type(value) is float else WHOLE, scalar=True, python=True)
@@ -270,12 +270,14 @@ def _kind(value: object, log: Answers) -> EntryKind:
     raise RefusedLoopError("it appends what is not traced in the trip")
 
 
-def _check_number(value: object, run: WayRun, log: Answers, variables: Sequence[Variable]) -> None:
+def _check_number(
+    value: object, run: WayRun, loop: EnclosingLoop, variables: Sequence[Variable]
+) -> None:
     """Refuse a number that may be one of Python's, which a variable held before."""
     before = [v.start for v, h in zip(variables, run.inputs, strict=True) if h is value]
     python = any(not isinstance(h, TracedArray) or h.weak for h in before)
-    python |= log.flag_of(value) is not None
-    around: Answers | None = log
+    python |= loop.flag_of(value) is not None
+    around: EnclosingLoop | None = loop
     while around is not None:
         python |= around.type_of(value) is not None or any(h is value for h, _ in around.flags)
         around = around.outer

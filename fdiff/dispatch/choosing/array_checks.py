@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def check_arrays(ways: Ways) -> None:
     """Refuse arrays that results share, that are stored into by two names, or are views."""
-    ways.appended.check(ways.log, ways.variables)
+    ways.appended.check(ways.loop, ways.variables)
     for run in ways.runs:
         _check_run(ways, run)
         if ways.nested:
@@ -45,7 +45,7 @@ def _check_run(ways: Ways, run: WayRun) -> None:
         if axes != sorted(axes):
             raise RefusedLoopError("a variable holds an array that is not in C order")
     # Other variables are not read behind a result.
-    told = [_is_own(a, run) or ways.log.flag_of(a) is not None for _, a in arrays]
+    told = [_is_own(a, run) or ways.loop.flag_of(a) is not None for _, a in arrays]
     kept = [id(root_of(a)) for (r, a), t in zip(arrays, told, strict=True) if r or not t]
     if any(r and kept.count(id(root_of(a))) > 1 for r, a in arrays):
         raise RefusedLoopError("two variables hold one array")

@@ -20,7 +20,7 @@ from ...capture.symbolic_numbers import SymbolicNumber
 from ...primitive import PRIMITIVES, Primitive
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply
-from .answers import Answers
+from .answers import enclosing_loop
 from .variables import FLOAT, TRUTH, WHOLE, RefusedLoopError, Variable
 
 _ADD, _SUBTRACT, _CONVERT = (PRIMITIVES[name] for name in ("add", "subtract", "convert"))
@@ -238,12 +238,12 @@ def counted(trace: Trace, variable: Variable, result: TracedArray, *, new: bool)
 
     An old one is what another variable held before, of whose size nothing more is told.
     """
-    if isinstance(log := trace.calls, Answers):  # in the body of another one
+    if (outer := enclosing_loop(trace)) is not None:  # in the body of another one
         number = TracedArray(trace, result.id, result.type, scalar=True, weak=variable.of_python)
         if variable.python is not None and variable.growth is not None:
-            log.numbers.append((number, variable.python))
+            outer.numbers.append((number, variable.python))
             if new:
-                log.counts[result.id] = variable.growth
+                outer.counts[result.id] = variable.growth
         return number
     if not trace.guards.is_known(result.id):
         raise RefusedLoopError(f"{variable.name} counts, and its number is not at hand")
@@ -264,7 +264,11 @@ def _symbolic(trace: Trace, node: int, value: np.ndarray) -> SymbolicNumber:
 def number_of(result: TracedArray, kind: type) -> object:
     """A result of a tape that is a Python number, in the trace around it."""
     trace, node = result.home, result.id
-    told = isinstance(trace, Trace) and not isinstance(trace.calls, Answers)
-    if isinstance(trace, Trace) and told and kind is not bool and trace.guards.is_known(node):
+    if (
+        kind is not bool
+        and isinstance(trace, Trace)
+        and enclosing_loop(trace) is None
+        and trace.guards.is_known(node)
+    ):
         return _symbolic(trace, node, np.asarray(trace.guards.value(node, "counted")))
     return TracedArray(trace, node, result.type, scalar=True, weak=True)

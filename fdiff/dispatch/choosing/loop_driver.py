@@ -15,7 +15,7 @@ from ...trace.looping.code_loops import loop_behind
 from ...trace.recorder import Loops
 from ...trace.trace_stack import stack
 from ...user_lines import numbered, user_line
-from .answers import Answers, Body, Cells, Splits, value_of
+from .answers import Answers, Body, Cells, EnclosingLoop, Splits, enclosing_loop, value_of
 from .array_checks import check_arrays
 from .containers import TakenApart
 from .counters import is_read_anew
@@ -76,7 +76,7 @@ class Driver:
         trace = stack.traces[-1] if stack.traces else None
         if type(trace) is not Trace or not looks_for_loops(trace):
             return None
-        around = trace.calls if isinstance(trace.calls, Answers) else None
+        around = enclosing_loop(trace)
         inner, table = around is not None, trip_rows(rows, names)
         few = INNER if inner else FEWEST if names.simple else FEW
         few = 1 if around is not None and around.splits is Splits.LOOPS else few
@@ -121,7 +121,7 @@ class Driver:
         """The values behind a loop whose ``while`` loops make as few trips as can be."""
         splits = Splits.NOTHING
         for within in WITHIN:
-            outer = trace.calls if isinstance(trace.calls, Answers) else None
+            outer = enclosing_loop(trace)
             rows.unshared, rows.dead = names.unshared, names.dead
             rows.most_inner_trips = within if outer is None else outer.most_trips
             long = (
@@ -163,7 +163,7 @@ def _enter(
         starts = {**starts, names.counter: rows.numbers[0]}
     rows.stack(trace)
     own = trace, rows, names, body, starts, reached
-    if trace.calls.__class__ is Answers or not any(
+    if enclosing_loop(trace) is not None or not any(
         map(is_read_anew, [*starts.values(), *reached.starts()])
     ):
         return _entered(*own, splits)
@@ -180,7 +180,7 @@ def _entered(
     reached: ReachedObjects, splits: Splits, *, anew: bool = False,
 ) -> tuple[object, ...]:  # fmt: skip
     """Enter the node of a loop, whose ints that are read `anew` are counted from zero."""
-    outer = trace.calls if isinstance(trace.calls, Answers) else None
+    outer = enclosing_loop(trace)
     taken: TakenApart | None = None
     variables = list[Variable]()
     for _ in range(PASSES + len(reached.objects)):
@@ -189,11 +189,12 @@ def _entered(
             variables = taken.variables(partial(_variable, outer, anew))
             for v in variables:
                 v.owned = v.name in rows.owned and v.own is starts[v.name]
-        around = Surroundings([*cells_of(taken), *rows.objects()])
-        with around, Trace(trace.call) as inner:
-            inner.calls = inner.listener = log = Answers(inner, around, outer, rows, splits)
+        surroundings = Surroundings([*cells_of(taken), *rows.objects()])
+        with surroundings, Trace(trace.call) as inner:
+            answers = Answers(EnclosingLoop(inner, outer, rows, splits), surroundings)
+            inner.calls = inner.listener = answers
             try:
-                ways = Ways(log, variables, rows, taken, inner=outer is not None)
+                ways = Ways(answers, variables, rows, taken, inner=outer is not None)
                 if ways.settled:
                     check_arrays(ways)
                     taken.check(variables, inner=outer is not None)
@@ -208,7 +209,7 @@ def _entered(
     raise RefusedLoopError("its types do not settle")
 
 
-def _variable(outer: Answers | None, anew: bool, name: str, start: object) -> Variable:  # noqa: FBT001 - bound
+def _variable(outer: EnclosingLoop | None, anew: bool, name: str, start: object) -> Variable:  # noqa: FBT001 - bound
     """A variable of a loop, which may stand in the body of another one."""
     if outer is None:
         if anew and isinstance(start, SymbolicNumber) and is_read_anew(start):

@@ -7,35 +7,35 @@ from __future__ import annotations
 
 from ...arraytype import BOOL, INT
 from ...trace import TracedArray
-from .answers import Answers
+from .answers import EnclosingLoop
 from .trip_numbers import size_of_number
 from .variables import RefusedLoopError
 
 LARGEST = 1 << 52  # of an int that a loop around counts
 
 
-def outer_size(log: Answers, node: int) -> int | None:
+def outer_size(loop: EnclosingLoop, node: int) -> int | None:
     """The largest size of a Python number that changes, by its node; None of other values."""
-    if node not in log.sizes:
-        log.sizes[node] = _new_size(log, node)
-    return log.sizes[node]
+    if node not in loop.sizes:
+        loop.sizes[node] = _new_size(loop, node)
+    return loop.sizes[node]
 
 
-def _new_size(log: Answers, node: int) -> int | None:
-    handle = log.trace.guards.given.get(node)
-    if any(isinstance(h, TracedArray) and h.node == node for h, _ in log.numbers):
-        return 1 if log.trace.builder.type(node).dtype == BOOL else LARGEST
+def _new_size(loop: EnclosingLoop, node: int) -> int | None:
+    handle = loop.trace.guards.given.get(node)
+    if any(isinstance(h, TracedArray) and h.node == node for h, _ in loop.numbers):
+        return 1 if loop.trace.builder.type(node).dtype == BOOL else LARGEST
     if isinstance(handle, TracedArray):
-        outer = log.outer
+        outer = loop.outer
         while outer is not None and outer.trace is not handle.home:
             outer = outer.outer
         return None if outer is None else outer_size(outer, handle.id)
-    args = log.trace.builder.nodes[node].args
-    own = {a: size for a in args if (size := outer_size(log, a)) is not None}
-    return size_of_number(log.trace.builder, node, own) if own else None
+    args = loop.trace.builder.nodes[node].args
+    own = {a: size for a in args if (size := outer_size(loop, a)) is not None}
+    return size_of_number(loop.trace.builder, node, own) if own else None
 
 
-def check_start(outer: Answers, start: object) -> None:
+def check_start(outer: EnclosingLoop, start: object) -> None:
     """Refuse a variable whose value is computed of Python numbers that change."""
     if isinstance(start, TracedArray) and start.scalar and outer.type_of(start) is None:
         own = start.home is outer.trace and not start.weak

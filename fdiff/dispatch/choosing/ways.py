@@ -18,7 +18,7 @@ from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, apply_many, splice
 from ...trace.looping.call_log import CallLog
 from ...transforms.loops.branch_tree import Way, branching_body, negated
-from .answers import Answers, Body, runs_of
+from .answers import Answers, Body, answers_of, runs_of
 from .appended_rows import AppendedRows, in_places
 from .array_identities import (
     equal_pairs,
@@ -60,34 +60,35 @@ class Ways:
 
     def __init__(
         self,
-        log: Answers,
+        answers: Answers,
         variables: Sequence[Variable],
         rows: TripRows,
         body: Body,
         *,
         inner: bool,
     ) -> None:
-        self.log, self.inner, self.variables, self.rows = log, log.trace, variables, rows
+        self.loop = loop = answers.loop
+        self.inner, self.variables, self.rows = loop.trace, variables, rows
         self.body, self.nested = body, inner
         self.index = self.inner.input(WHOLE, scalar=True, weak=True)
         if not (rows.is_while or rows.is_statement):
-            log.sizes[self.index.node] = rows.size()
+            loop.sizes[self.index.node] = rows.size()
         self.inputs = [self._start(v) for v in variables]
         self.flags = {
             k: self._input(TRUTH, scalar=True) for k, v in enumerate(variables) if v.has_new_flag
         }
-        note_inputs(log.mixed, self.index.node, variables, self.inputs, self.flags)
+        note_inputs(loop.mixed, self.index.node, variables, self.inputs, self.flags)
         entries = lambda: rows.entries(self.index)  # noqa: E731 - a line
         views = views_of(variables, self.inputs)
         tagged = [k for k, v in enumerate(variables) if v.has_array_number]
         self.tags = {k: self._input(WHOLE, scalar=True) for k in tagged}
         self.fresh = [self._input(WHOLE, scalar=True)] if rows.numbers_arrays else []
-        log.tags = {k: tag.node for k, tag in self.tags.items()}
-        log.fresh = self.fresh[0].node if self.fresh else None
-        self.runs = [*runs_of(log, entries, views, variables, self.flags, body)]
+        loop.tags = {k: tag.node for k, tag in self.tags.items()}
+        loop.fresh = self.fresh[0].node if self.fresh else None
+        self.runs = [*runs_of(answers, entries, views, variables, self.flags, body)]
         lists = in_places(self.runs, len(variables))
         check_views(self.inner, variables, views, self.runs)
-        asks = log.branches or any(run.asked for run in self.runs)
+        asks = loop.branches or any(run.asked for run in self.runs)
         asks |= any(v.option for v in variables)  # whether it is None, from the next pass on
         if not (asks or inner or rows.is_while):
             raise RefusedLoopError(UNBRANCHED)
@@ -164,7 +165,7 @@ class Ways:
         if not self.settled:
             return
         asked = {node for way in ways for node, _ in way.asked}
-        self.branches = self.log.branches or bool(asked)
+        self.branches = self.loop.branches or bool(asked)
         if not inner and moving.isdisjoint(asked) and self.rows.is_while:
             raise RefusedLoopError(UNBRANCHED)
         for node in asked:
@@ -185,10 +186,10 @@ class Ways:
         if self.demanding:
             inputs.append(self._input(TRUTH, scalar=True).node)
         outs = [self._outs(run, inputs) for run in runs]
-        self.log.mixed.check()
+        self.loop.mixed.check()
         extras = [i for i in inner.builder.inputs if i not in (*inputs, self.index.node)]
         first = [*inputs, *extras, *([] if plain else [self.index.node])]
-        asked, counts = [node for run in runs for node, _ in run.asked], self.log.counts
+        asked, counts = [node for run in runs for node, _ in run.asked], self.loop.counts
         tape = inner.builder.finish([*first, *counts, *asked, *[i for own in outs for i in own]])
         places = iter(tape.outputs)
         order = [next(places) for _ in first]
@@ -199,7 +200,10 @@ class Ways:
         read = {} if plain else {order[-1]: self.rows.size()}
         read |= self._read_sizes(dict(zip(extras, order[len(inputs) :], strict=False)))
         sizes = CountSizes(
-            tape, read, {nodes[i]: growth.on(nodes) for i, growth in counts.items()}, self.log.level
+            tape,
+            read,
+            {nodes[i]: growth.on(nodes) for i, growth in counts.items()},
+            self.loop.level,
         )
         limits = IntLimits(sizes)
         self._note_sizes(limits, order, results)
@@ -215,7 +219,7 @@ class Ways:
 
     def _read_sizes(self, extras: Mapping[int, int]) -> dict[int, int]:
         """The sizes of Python numbers that change in the loop around, by nodes of the tape."""
-        sizes = {node: outer_size(self.log, extra) for extra, node in extras.items()}
+        sizes = {node: outer_size(self.loop, extra) for extra, node in extras.items()}
         return {node: size for node, size in sizes.items() if size is not None}
 
     def _is_mixed(self, k: int, v: Variable) -> bool:
@@ -257,7 +261,7 @@ class Ways:
 
     def _flag(self, value: object, k: int) -> int:
         """The node of whether a loose variable holds a new value."""
-        flag = self.flags[k] if value is UNBOUND else self.log.flag_of(value)
+        flag = self.flags[k] if value is UNBOUND else self.loop.flag_of(value)
         return self.inner.builder.constant(np.array(is_new(value))) if flag is None else flag.node
 
     def _is_kept(self, variable: Variable, value: object) -> bool:
@@ -266,7 +270,7 @@ class Ways:
 
     def _is_new(self, value: object) -> bool:
         """Whether a value that the body gives is new on all ways."""
-        return is_new(value) and self.log.flag_of(value) is None
+        return is_new(value) and self.loop.flag_of(value) is None
 
     # ----------------------------------------------------------------------------------- the node
 
@@ -277,7 +281,7 @@ class Ways:
                 log.leave(log.frame)
             log.forget()
         old = len(trace.builder.nodes)
-        around = trace.calls if isinstance(trace.calls, Answers) else None
+        around = answers_of(trace)
         state = self._state(trace, around)
         results = self._results(trace, state)
         numbers = results[len(self.carried) + len(self.loose) :]
@@ -295,7 +299,7 @@ class Ways:
                 self._rely_on(trace, flag, RefusedLoopError("a variable holds what it held before"))
         self.appended.enter(trace, results[len(state) :], self.rows, tags)
         own = f"each on one of {len(self.runs)} paths, which it chooses"
-        self.rows.note(trace, "whose statements choose their paths" if self.log.splits else own)
+        self.rows.note(trace, "whose statements choose their paths" if self.loop.splits else own)
         values = [v.constant for v in self.variables]
         pairs = zip(self.carried, results, strict=False)
         stores_last = sorted(pairs, key=lambda pair: pair[0][1].stored_into)  # others may refuse
@@ -305,19 +309,19 @@ class Ways:
             if not (kept or k in dead):
                 values[k] = self._behind(trace, v, result, new=result.id >= old)
             if k in flags and k not in dead and around is not None:
-                around.flags.append((values[k], flags[k]))
+                around.loop.flags.append((values[k], flags[k]))
                 if not (v.scalar or v.name in self.rows.unshared):
                     around.shared = max(around.shared, result.id)
                 if v.scalar and (v.option or not v.result):
-                    around.mixed.add(result.id, flags[k])
-                    around.mixed.unsure.add(result.id)
+                    around.loop.mixed.add(result.id, flags[k])
+                    around.loop.mixed.unsure.add(result.id)
         unify(self.variables, values, same)
         if around is not None:
             last = numbers[len(tags) : len(tags) + len(self.fresh)]
             hand_numbers(around, self.variables, values, tags, last)
         self.appended.hold(values)
         if around is not None:
-            around.branches |= self.branches
+            around.loop.branches |= self.branches
         return values
 
     def _state(self, trace: Trace, around: Answers | None) -> list[object]:
@@ -395,5 +399,5 @@ class Ways:
 
     @staticmethod
     def _is_new_before(variable: Variable, around: Answers | None) -> object:
-        flag = None if around is None else around.flag_of(variable.start)
+        flag = None if around is None else around.loop.flag_of(variable.start)
         return np.array(variable.scalar and is_new(variable.start)) if flag is None else flag
