@@ -23,47 +23,47 @@ _NOTHING = BoundWrites(lambda _: True, lambda result, *_: result, ())
 
 
 class MergedDependencies(Dependencies):
-    """The dependencies of several paths (`ways`), which hold for the function `f`.
+    """The dependencies of several paths (`paths`), which hold for the function `f`.
 
     `chosen` lists for each path its written values, as numbers among the values of all paths.
     `first` is for each path the captured array at which the numbers that it reads anew begin;
     `arrays` are like them. `same_writes` says whether all paths write the same values.
     """
 
-    __slots__ = ("_chosen", "_first_alike", "_readers", "_ways", "arrays", "first", "same_writes")
+    __slots__ = ("_chosen", "_first_alike", "_paths", "_readers", "arrays", "first", "same_writes")
 
     def __init__(
-        self, ways: Sequence[Dependencies], f: object, chosen: Sequence[tuple[int, ...]]
+        self, paths: Sequence[Dependencies], f: object, chosen: Sequence[tuple[int, ...]]
     ) -> None:
-        self._ways, self._chosen = tuple(ways), tuple(chosen)
+        self._paths, self._chosen = tuple(paths), tuple(chosen)
         self.opaque, self.lines, self.traced, self.once = (), (), False, False
-        pins = [reads.pins(f) for reads in ways]
+        pins = [reads.pins(f) for reads in paths]
         writes = [_NOTHING if p is None or p.writes is None else p.writes for p in pins]
-        reads = [_reads(way.effects, bound) for way, bound in zip(ways, writes, strict=True)]
+        reads = [_reads(path.effects, bound) for path, bound in zip(paths, writes, strict=True)]
         first_alike = [reads.index(key) for key in reads]
-        self._readers = [*dict.fromkeys(first_alike)]  # ways that read numbers for those like them
+        self._readers = [*dict.fromkeys(first_alike)]  # paths that read numbers for those like them
         begins, arrays = dict[int, int](), list[np.ndarray]()
         for k in self._readers:
             begins[k] = len(arrays)
-            numbers = sorted(getattr(ways[k].effects, "reads", ()), key=lambda read: read.slot)
+            numbers = sorted(getattr(paths[k].effects, "reads", ()), key=lambda read: read.slot)
             arrays += [read.buffer for read in numbers]
         self._first_alike, self.first = first_alike, [begins[k] for k in first_alike]
         self.arrays, self.slots = tuple(arrays), len(arrays)
-        self.same_writes = len({*zip(map(_writes, ways, writes), chosen, strict=True)}) == 1
+        self.same_writes = len({*zip(map(_writes, paths, writes), chosen, strict=True)}) == 1
         self.effects = self._effects()
         self._forget()
         self.refresh(f)
 
     def _effects(self) -> Effects | None:
-        """The effects of all ways that calls need before they take one."""
-        effects = [way.effects for way in self._ways if way.effects is not None]
+        """The effects of all paths that calls need before they take one."""
+        effects = [path.effects for path in self._paths if path.effects is not None]
         if not effects:
             return None
         count = max((k + 1 for numbers in self._chosen for k in numbers), default=0)
         reads = [
             NumberRead(read.type, self.first[k] + read.slot, read.buffer)
             for k in self._readers
-            for read in getattr(self._ways[k].effects, "reads", ())
+            for read in getattr(self._paths[k].effects, "reads", ())
         ]
         return effects[0]._replace(
             nodes=(),
@@ -73,12 +73,12 @@ class MergedDependencies(Dependencies):
         )
 
     def _walk(self, f: object) -> list[np.ndarray] | None:
-        """Read everything again, way by way."""
-        for way in self._ways:
-            if way.refresh(f) is None:
+        """Read everything again, path by path."""
+        for path in self._paths:
+            if path.refresh(f) is None:
                 return None
-        pins = [own for way in self._ways if (own := way.pins(f)) is not None]
-        if len(pins) < len(self._ways):
+        pins = [own for path in self._paths if (own := path.pins(f)) is not None]
+        if len(pins) < len(self._paths):
             return None
         bound = self._bound([own.writes or _NOTHING for own in pins])
         if bound is None:
@@ -93,30 +93,32 @@ class MergedDependencies(Dependencies):
         return self._current(arrays)
 
     def _bound(self, writes: Sequence[BoundWrites]) -> BoundWrites | None:
-        """The writes of all ways; None where they go to other objects than before."""
-        reads = [_reads(way.effects, bound) for way, bound in zip(self._ways, writes, strict=True)]
+        """The writes of all paths; None where they go to other objects than before."""
+        reads = [
+            _reads(path.effects, bound) for path, bound in zip(self._paths, writes, strict=True)
+        ]
         if any(reads[k] != own for k, own in zip(self._first_alike, reads, strict=True)):
             return None
-        readers = [k for k in self._readers if self._ways[k].effects is not None]
+        readers = [k for k in self._readers if self._paths[k].effects is not None]
         before = _all_of([writes[k].before for k in readers])
         if not self.same_writes:
-            after = _of_way([bound.after for bound in writes], self._chosen)
+            after = _of_path([bound.after for bound in writes], self._chosen)
             return BoundWrites(before, after, ())
-        if len({*map(_writes, self._ways, writes)}) > 1:
+        if len({*map(_writes, self._paths, writes)}) > 1:
             return None
         return BoundWrites(before, writes[0].after, ())
 
 
 def _reads(effects: Effects | None, bound: BoundWrites) -> object:
-    """The key of numbers that are read anew, equal for ways that read the same numbers."""
+    """The key of numbers that are read anew, equal for paths that read the same numbers."""
     if effects is None:
         return None
     slots = tuple([(read.type, read.slot) for read in effects.reads])
     return slots, effects.before.on(bound.targets)
 
 
-def _writes(way: Dependencies, bound: BoundWrites) -> object:
-    return None if way.effects is None else way.effects.after.on(bound.targets)
+def _writes(path: Dependencies, bound: BoundWrites) -> object:
+    return None if path.effects is None else path.effects.after.on(bound.targets)
 
 
 def _all_of(befores: Sequence[Before]) -> Before:
@@ -132,18 +134,18 @@ def _all_of(befores: Sequence[Before]) -> Before:
     return before
 
 
-def _of_way(afters: Sequence[After], chosen: Sequence[tuple[int, ...]]) -> After:
-    """A function that writes for the way whose number is the last of the values."""
+def _of_path(afters: Sequence[After], chosen: Sequence[tuple[int, ...]]) -> After:
+    """A function that writes for the path whose number is the last of the values."""
 
     def after(result: object, *values: np.ndarray) -> object:
-        way = int(values[-1])
-        return afters[way](result, *[values[k] for k in chosen[way]])
+        path = int(values[-1])
+        return afters[path](result, *[values[k] for k in chosen[path]])
 
     return after
 
 
 def _places_looked_at(pins: Iterable[Pins]) -> Comparisons:
-    """Where any way has looked other than in mappings and at code, and what stood there."""
+    """Where any path has looked other than in mappings and at code, and what stood there."""
     kinds: dict[Callable[..., bool], list[object]] = {}
     for own in pins:
         for check, places in own.places:
@@ -153,7 +155,7 @@ def _places_looked_at(pins: Iterable[Pins]) -> Comparisons:
 
 
 def _distinct(places: Iterable[T]) -> tuple[T, ...]:
-    """Places that several ways have looked at, once: the ways read much the same."""
+    """Places that several paths have looked at, once: the paths read much the same."""
     return tuple({_identity(place): place for place in places}.values())
 
 

@@ -18,8 +18,8 @@ ALTERNATIVES = 8  # traces of one signature that differ in what was read or deci
 MISS = 8  # what a call on a new path adds to the score of its signature; other calls take 1 off
 UNSTABLE = ALTERNATIVES * MISS  # the score from which on derivatives are taken eagerly
 FEW = 8  # guards of a function that has few paths
-WAYS = 64  # paths of eager calls that are remembered, and traces that are merged into one
-SHARE = 4  # so many times as many ways, merged before, ask for one more
+MOST_PATHS = 64  # paths of eager calls that are remembered, and traces that are merged into one
+SHARE = 4  # so many times as many paths, merged before, ask for one more
 SETTLED = 8  # eager calls in a row on paths known by then, after which traces are kept again
 
 
@@ -70,7 +70,7 @@ class BranchStability:
         """Note that an eager call took this path, and its seconds."""
         self.seconds += seconds
         recurs = path in self.recent
-        keep_recent(self.recent, path, None, WAYS)
+        keep_recent(self.recent, path, None, MOST_PATHS)
         if not recurs:
             self.run = 0
             self.recurring.clear()

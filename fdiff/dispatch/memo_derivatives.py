@@ -93,7 +93,7 @@ class _Trial:
         try:
             result = TraceResult(*trace_once(call))
         except not_foreign(Exception, again=partial(trace_once, call)) as error:
-            # The user's code goes a way that it did not go.
+            # The user's code takes a path that it did not take.
             self.error = error
         self.asked = [*denied.asked]
         met, self.differs, self.same_value = around.session.met, True, False

@@ -24,11 +24,11 @@ from ..primitive import PRIMITIVES
 from ..tape import CONSTANT, INPUT, Node, Tape
 from ..trace import Trace, TracedArray, splice
 from ..trace.traced_array import Array
-from .branch_stability import SHARE, WAYS
+from .branch_stability import MOST_PATHS, SHARE
 from .variant import Conditions, Traced, Variant
 
-FIRST = 3  # ways that are merged at first, and then again
-NODES = 2000  # of all ways and their guards together
+FIRST = 3  # paths that are merged at first, and then again
+NODES = 2000  # of all paths and their guards together
 ENTRIES = 64  # of the largest array: larger ones cost more than a check
 # What raises no error, whatever it is given.
 _SAFE = {
@@ -45,29 +45,29 @@ def merge(kept: Sequence[Variant], f: object, *, at_once: bool = False) -> Varia
     calls alternate so often that they are merged `at_once`. Traces that do not hold for `f` now are
     left out, as all of them are compared before each call.
     """
-    newest = next((v for v in kept if not v.ways), kept[0])
+    newest = next((v for v in kept if not v.paths), kept[0])
     if not _is_simple(newest):
         return None
     alike = [v for v in kept if _is_simple(v) and _agree(v, newest) and _is_valid(v, f)]
-    before = next((v for v in kept if v.ways and _agree(v.ways[0], newest)), None)
-    merged_before = [v for v in ([] if before is None else before.ways) if _is_valid(v, f)]
-    ways = (*alike, *merged_before)
-    size = sum(len(v.traced.tape) + len(cast("Tape", v.traced.check)) for v in ways)
+    before = next((v for v in kept if v.paths and _agree(v.paths[0], newest)), None)
+    merged_before = [v for v in ([] if before is None else before.paths) if _is_valid(v, f)]
+    paths = (*alike, *merged_before)
+    size = sum(len(v.traced.tape) + len(cast("Tape", v.traced.check)) for v in paths)
     least = 1 if at_once else max(FIRST, len(merged_before) // SHARE)
-    if len(alike) < least or not 2 <= len(ways) <= WAYS or size > NODES:
+    if len(alike) < least or not 2 <= len(paths) <= MOST_PATHS or size > NODES:
         return None
-    traces = [v.traced for v in ways]
+    traces = [v.traced for v in paths]
     chosen, many = _values(traces)
-    reads = MergedDependencies([v.conditions.inner[0][1] for v in ways], f, chosen)
+    reads = MergedDependencies([v.conditions.inner[0][1] for v in paths], f, chosen)
     tape, check, written = _choosing(traces, reads, chosen, many)
     return Variant(
         newest.traced._replace(tape=tape, check=check, written=written),
         Conditions(
             inner=((newest.conditions.inner[0][0], reads),),
             order=tuple([(0, k) for k in range(len(reads.arrays))]),
-            guards=sum(v.conditions.guards for v in ways),
+            guards=sum(v.conditions.guards for v in paths),
         ),
-        ways=ways,
+        paths=paths,
     )
 
 
@@ -77,17 +77,17 @@ def _is_valid(variant: Variant, f: object) -> bool:
 
 def without_merged(kept: Sequence[Variant], merged: Variant) -> list[Variant]:
     """The merged variant, and the variants of `kept` that are not part of it."""
-    ways = set(map(id, merged.ways))
+    paths = set(map(id, merged.paths))
     return [
         merged,
-        *(v for v in kept if id(v) not in ways and not ways.issuperset(map(id, v.ways or (v,)))),
+        *(v for v in kept if id(v) not in paths and not paths.issuperset(map(id, v.paths or (v,)))),
     ]
 
 
 def _is_simple(variant: Variant) -> bool:
     """Whether a variant is short, relies on guards and numbers alone, and cannot raise an error."""
     traced, conditions = variant.traced, variant.conditions
-    if variant.ways or traced.check is None or len(conditions.inner) != 1:
+    if variant.paths or traced.check is None or len(conditions.inner) != 1:
         return False
     if conditions.pinned or conditions.layouts or conditions.swapped:
         return False
@@ -137,11 +137,14 @@ def _decisions(variant: Variant) -> object:
 
 
 def _values(traces: Sequence[Traced]) -> tuple[list[tuple[int, ...]], int]:
-    """For each way which of the values it writes, and their number: ways share values of a type."""
+    """For each path the places of the values it writes, and the number of places.
+
+    Paths share a place for values of one type.
+    """
     numbers: dict[tuple[ArrayType, int], int] = {}
     chosen: list[tuple[int, ...]] = []
-    for way in traces:
-        types = () if way.written is None else way.written.output_types
+    for path in traces:
+        types = () if path.written is None else path.written.output_types
         keys = [(t, types[:k].count(t)) for k, t in enumerate(types)]
         chosen.append(tuple([numbers.setdefault(key, len(numbers)) for key in keys]))
     return chosen, len(numbers)
@@ -153,9 +156,9 @@ def _choosing(
     chosen: Sequence[tuple[int, ...]],
     many: int,
 ) -> tuple[Tape, Tape, Tape | None]:
-    """The results of the way whose guards hold, whether any way's do, and what that way writes.
+    """The results of the path whose guards hold, whether any path's do, and what that path writes.
 
-    It writes `many` values at most. Where not all ways write the same, its number comes last.
+    It writes `many` values at most. Where not all paths write the same, its number comes last.
     """
     count, size = len(traces[0].positions), len(traces[0].tape.outputs)
     types = [
@@ -165,15 +168,15 @@ def _choosing(
     with Trace("merge", lines=False) as trace:
         inputs = [trace.input(type_) for type_ in types]
         holds: object = False
-        row: list[Array | float | None] = [None] * (size + 1 + many)  # results, the way, values
+        row: list[Array | float | None] = [None] * (size + 1 + many)  # results, the path, values
         for k in reversed(range(len(traces))):
-            way, begin = traces[k], count + reads.first[k]
-            mine = [*inputs[:count], *inputs[begin : begin + len(way.tape.inputs) - count]]
-            (own,) = splice(cast("Tape", way.check), mine, trace)
+            path, begin = traces[k], count + reads.first[k]
+            mine = [*inputs[:count], *inputs[begin : begin + len(path.tape.inputs) - count]]
+            (own,) = splice(cast("Tape", path.check), mine, trace)
             values: list[TracedArray | None] = [None] * many
-            for number, value in zip(chosen[k], _spliced(way.written, mine, trace), strict=True):
+            for number, value in zip(chosen[k], _spliced(path.written, mine, trace), strict=True):
                 values[number] = value
-            parts = zip((*splice(way.tape, mine, trace), float(k), *values), row, strict=True)
+            parts = zip((*splice(path.tape, mine, trace), float(k), *values), row, strict=True)
             row = [a if b is None else b if a is None else np.where(own, a, b) for a, b in parts]
             holds = own if holds is False else np.logical_or(own, holds)
         results, number, written = row[:size], row[size], row[size + 1 :]

@@ -183,7 +183,7 @@ class Program:
             rolled = variant.traced.rolled and not conditions.lengths
             stability.miss(conditions.guards, rolled=rolled)
             self._merge(kept, f, stability)
-        del kept[ALTERNATIVES + max(len(v.ways) // SHARE for v in kept) :]
+        del kept[ALTERNATIVES + max(len(v.paths) // SHARE for v in kept) :]
         if len(self.variants) > VARIANTS and self._is_full():
             self.stability.pop(drop_oldest(self.variants), None)
 

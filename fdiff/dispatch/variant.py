@@ -153,13 +153,13 @@ class Variant:
     """A trace, the conditions of its use, and what has been made of it.
 
     `plan` is what the operator made of the trace. A variant that was merged from others has these
-    as `ways`. `doubts` count the hints at warnings of NumPy's.
+    as `paths`. `doubts` count the hints at warnings of NumPy's.
     """
 
     def __init__(
-        self, traced: Traced, conditions: Conditions, ways: tuple[Variant, ...] = ()
+        self, traced: Traced, conditions: Conditions, paths: tuple[Variant, ...] = ()
     ) -> None:
-        self.traced, self.conditions, self.ways = traced, conditions, ways
+        self.traced, self.conditions, self.paths = traced, conditions, paths
         self.plan, self.doubts = NO_PLAN, Doubts()
         inner = conditions.inner
         self.refresh = inner[0][1].refresh if len(inner) == 1 else conditions.refresh
@@ -181,15 +181,15 @@ class Variant:
         return self._writer(arrays)  # type: ignore[arg-type] - concrete arrays, of the types of the variant
 
     def taken(self, arrays: Sequence[np.ndarray]) -> tuple[Variant, Sequence[np.ndarray]]:
-        """The way that is taken at these inputs, and its inputs: what plain code would compute."""
+        """The path that is taken at these inputs, and its inputs: what plain code would compute."""
         count = len(self.traced.positions)
-        for k, way in enumerate(self.ways):
+        for k, path in enumerate(self.paths):
             reads: MergedDependencies = self.conditions.inner[0][1]  # type: ignore[assignment] - merged ones
             begin = count + reads.first[k]
-            end = begin + len(way.traced.tape.inputs) - count
+            end = begin + len(path.traced.tape.inputs) - count
             own = [*arrays[:count], *arrays[begin:end]]
-            if way.guards_hold(own):
-                return way, own
+            if path.guards_hold(own):
+                return path, own
         return self, arrays
 
     def release(self) -> None:

@@ -295,7 +295,7 @@ def rows_kept(x):
     return np.sum(np.array(rows))
 
 
-def on_some_ways(x):
+def on_some_paths(x):
     u = x * 1.0
     v = u
     for _ in range(20):
@@ -400,7 +400,7 @@ RIGHT = [
     stored_in_an_inner_loop_after_lists_hold_it,
     part_of_another, another_shape, row_of_a_table,
     named_before, viewed_before, transposed_before, held_by_a_list, held_by_a_closure,
-    held_by_the_caller, an_argument, held_in_the_loop, held_and_changed, rows_kept, on_some_ways,
+    held_by_the_caller, an_argument, held_in_the_loop, held_and_changed, rows_kept, on_some_paths,
     no_trips, two_arguments, other_names, defaults, of_a_list_of_arrays, by_another_name, of_sums,
 ]  # fmt: skip
 

@@ -204,7 +204,7 @@ CHOOSING = (
 
 
 @pytest.mark.parametrize("f", CHOOSING)
-def test_one_trace_holds_for_all_ways(f, monkeypatch):
+def test_one_trace_holds_for_all_paths(f, monkeypatch):
     traces, drivers = counted(monkeypatch, choosing=True)
     both = fdiff.value_and_grad(f)
     results = [both(x) for x in POINTS]
@@ -379,7 +379,7 @@ def arrays_of_no_axes(x):
     return out, s, marks, last
 
 
-def numbers_on_one_way(x):
+def numbers_on_one_path(x):
     s, out = x[0], []
     for k in range(N):
         if s > x[1]:
@@ -724,7 +724,7 @@ OTHERS = (
     one_arm_appends, one_arm_appends_twice, appends_until_left, one_array_many_times,
     appends_what_it_had, stored_behind,
     changed_after_appending, changed_in_the_next_trip, read_by_another_name, numbers_of_python,
-    numbers_of_all_kinds, arrays_of_no_axes, numbers_on_one_way, flags_and_marks,
+    numbers_of_all_kinds, arrays_of_no_axes, numbers_on_one_path, flags_and_marks,
     counts, appends_its_start, half_a_trip_number, sliced, counted_length, read_from_the_front,
     pops, shared, swapped_lists, perhaps_a_new_list, new_and_changed, grows_in_place, holds_itself,
     one_array_twice, array_with_another_name, one_list_in_two, element_in_a_list,
@@ -817,4 +817,4 @@ def test_explain_says_why_a_list_does_not_grow(monkeypatch):
     run = fdiff.jit(one_arm_appends_twice)
     run(POINTS[0])
     [(_, what)] = fdiff.explain(run, POINTS[0]).loops
-    assert what.endswith("out gets several elements on some ways alone")
+    assert what.endswith("out gets several elements on some paths alone")

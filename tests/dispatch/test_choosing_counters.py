@@ -141,7 +141,7 @@ PROGRAMS = (
     + [(f, "compile") for f in (left_before_an_array_ends, averages, takes_from_a_table)],
 )
 def test_values_and_gradients(f, tier, monkeypatch):
-    """One trace holds for all ways; where a flag is read behind the loop, one for each of them."""
+    """One trace holds for all paths; where a flag is read behind the loop, one for each of them."""
     traces, drivers = counted(monkeypatch, choosing=True)
     monkeypatch.setenv("FDIFF_TIER", tier)
     both = fdiff.value_and_grad(f)

@@ -1,6 +1,6 @@
 """Bodies of loops that change things in place, and numbers of Python's, which NumPy's differ from.
 
-A body is run once for each way through it, on traced numbers. So what it changes by another name
+A body is run once for each path through it, on traced numbers. So what it changes by another name
 than its variables is changed too seldom, and truth values, ints and floats of Python's are none.
 """
 

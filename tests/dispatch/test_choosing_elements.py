@@ -208,7 +208,7 @@ def kinds_by_branch(x):
     return path
 
 
-def longer_on_one_way(x):
+def longer_on_one_path(x):
     s, path = x[0], []
     for k in range(N):
         s = np.sin(s + W[k])
@@ -365,7 +365,7 @@ def in_an_inner_loop(x):
 
 OTHERS = (
     gives_pairs, gives_lists, gives_empty_tuples, constants_in_pairs, flags_in_pairs,
-    kinds_by_branch, longer_on_one_way, array_changed_behind, array_changed_in_place,
+    kinds_by_branch, longer_on_one_path, array_changed_behind, array_changed_in_place,
     array_in_two_entries, array_of_another_variable, list_with_another_name, list_of_the_trip,
     list_from_outside, last_list_changed, last_list_kept, lists_in_lists, no_trips, in_a_loop,
     in_an_inner_loop,

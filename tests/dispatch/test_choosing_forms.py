@@ -191,7 +191,7 @@ PROGRAMS = (
 
 
 @pytest.mark.parametrize("f", PROGRAMS)
-def test_one_trace_holds_for_all_ways(f, monkeypatch):
+def test_one_trace_holds_for_all_paths(f, monkeypatch):
     traces, drivers = counted(monkeypatch, choosing=True)
     both = fdiff.value_and_grad(f)
     results = [both(x) for x in POINTS]

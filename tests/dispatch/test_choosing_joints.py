@@ -1,4 +1,4 @@
-"""Loops with more ways than are run at once: each statement of the body chooses by itself."""
+"""Loops with more paths than are run at once: each statement of the body chooses by itself."""
 
 import random
 
@@ -118,7 +118,7 @@ PROGRAMS = independent, bands, left_early, in_a_loop_of_loops
 
 
 @pytest.mark.parametrize("f", PROGRAMS)
-def test_one_trace_holds_for_all_ways(f, monkeypatch):
+def test_one_trace_holds_for_all_paths(f, monkeypatch):
     traces, drivers = counted(monkeypatch, choosing=True)
     both = fdiff.value_and_grad(f)
     results = [both(x) for x in POINTS]
@@ -211,11 +211,11 @@ def floats_of_trips(x):
     return s, z
 
 
-@pytest.mark.parametrize("ways", [1, answers.WAYS])
+@pytest.mark.parametrize("paths", [1, answers.MOST_PATHS])
 @pytest.mark.parametrize("f", [numbers_of_trips, started_by_a_trip, floats_of_trips])
-def test_numbers_of_the_loop_around_are_pythons(f, ways, monkeypatch):
+def test_numbers_of_the_loop_around_are_pythons(f, paths, monkeypatch):
     counted(monkeypatch, choosing=True)
-    monkeypatch.setattr(answers, "WAYS", ways)
+    monkeypatch.setattr(answers, "MOST_PATHS", paths)
     call = fdiff.jit(f)
     for x in POINTS:
         value, number = call(x)
@@ -227,6 +227,6 @@ def test_numbers_of_the_loop_around_are_pythons(f, ways, monkeypatch):
 @pytest.mark.parametrize("writer", ["forms", "lists"])
 @pytest.mark.parametrize("seed", range(200, 208))
 def test_random_programs(seed, writer, monkeypatch):
-    monkeypatch.setattr(answers, "WAYS", 2)  # so that most bodies are split
+    monkeypatch.setattr(answers, "MOST_PATHS", 2)  # so that most bodies are split
     program = random_choosing_loops.program(random.Random(seed), writer)
     assert not random_choosing_loops.failure(program, seed)

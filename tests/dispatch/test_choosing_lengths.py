@@ -1,4 +1,4 @@
-"""Loops that choose their branches, and append to lists until they are left, or on some ways."""
+"""Loops that choose their branches, and append to lists until they are left, or on some paths."""
 
 import numpy as np
 import pytest
@@ -246,7 +246,7 @@ def kept_lists(x):
     return s, kept
 
 
-def twice_on_one_way(x):
+def twice_on_one_path(x):
     s, kept = x[0], []
     for k in range(N):
         s = np.sin(s + W[k])
@@ -256,7 +256,7 @@ def twice_on_one_way(x):
     return kept
 
 
-def types_by_way(x):
+def types_by_path(x):
     s, kept = x[0], []
     for k in range(N):
         s = np.sin(s + W[k])
@@ -416,7 +416,7 @@ OTHERS = (
     gives_what_it_kept, gives_arrays, array_changed_behind, last_array_changed_behind,
     another_array_where_it_is_left, array_stored_into_elsewhere, keeps_the_one_before,
     the_best_is_in_the_list, keeps_none, reads_the_last_kept, reads_the_last_two_pairs, kept_lists,
-    twice_on_one_way, types_by_way, floats_of_python, starts_of_python, returns_from_the_loop,
+    twice_on_one_path, types_by_path, floats_of_python, starts_of_python, returns_from_the_loop,
     returns_the_list, left_with_else, skips_by_continue, in_a_loop, new_in_each_trip, two_names,
     gets_an_argument, stops_half_way, integers,
 )  # fmt: skip

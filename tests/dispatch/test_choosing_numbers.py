@@ -1,4 +1,4 @@
-"""Variables that hold None or floats of Python's on some ways, or are not read behind a loop."""
+"""Variables that hold None or floats of Python's on some paths, or are not read behind a loop."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Loops that choose their branches, in single precision: NumPy's types on all ways.
+"""Loops that choose their branches, in single precision: NumPy's types on all paths.
 
 Numbers of Python's adapt to single precision (NEP 50), and those of NumPy do not. So a node has to
 tell them apart: the number of a trip, counters, floats, and the first value of a sum.
@@ -115,7 +115,7 @@ PROGRAMS = (
 
 
 @pytest.mark.parametrize("f", PROGRAMS)
-def test_one_trace_holds_for_all_ways(f, monkeypatch):
+def test_one_trace_holds_for_all_paths(f, monkeypatch):
     traces, drivers = counted(monkeypatch, choosing=True)
     monkeypatch.setenv("FDIFF_TIER", "interpret")
     run, slope = fdiff.jit(f), fdiff.grad(_total(f))

@@ -248,7 +248,7 @@ def test_random_programs(seed, monkeypatch):
         np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-11, err_msg=text)
 
 
-def a_float_on_one_way(x):
+def a_float_on_one_path(x):
     s = x[0]
     for i in range(15):
         for j in range(3 if s > x[1] else i / 2):
@@ -265,7 +265,7 @@ def a_float_of_one_arm(x):
     return s
 
 
-@pytest.mark.parametrize("f", [a_float_on_one_way, a_float_of_one_arm])
+@pytest.mark.parametrize("f", [a_float_on_one_path, a_float_of_one_arm])
 def test_bounds_that_are_floats_are_errors_as_in_plain_code(f, monkeypatch):
     counted(monkeypatch, choosing=True)
     run, errors = fdiff.value_and_grad(f), 0

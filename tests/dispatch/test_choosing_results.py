@@ -1,4 +1,4 @@
-"""Results with ints, truth values and constants that differ from way to way."""
+"""Results with ints, truth values and constants that differ from path to path."""
 
 import itertools
 import random

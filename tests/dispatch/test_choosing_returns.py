@@ -172,7 +172,7 @@ ROLLED = (
 
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")  # of unrolled ones
 @pytest.mark.parametrize("f", ROLLED)
-def test_one_trace_holds_for_all_ways(f, monkeypatch):
+def test_one_trace_holds_for_all_paths(f, monkeypatch):
     traces, drivers = counted(monkeypatch, choosing=True)
     both = fdiff.value_and_grad(f)
     results = [both(x) for x in (*POINTS, *NEAR)]
@@ -412,7 +412,7 @@ def errors_that_are_caught(x):
     return x[0]
 
 
-def unbound_on_one_way(x):
+def unbound_on_one_path(x):
     if x[0] > 0:
         y = x[1]
     if x[2] > 0:
@@ -562,7 +562,7 @@ TOLD = (
     tuples, tuples_of_several_lengths, none_at_the_end, none_by_itself, numbers_of_python,
     steps_taken, texts, the_first_trip, a_view, its_argument, aliases, arrays_of_the_caller,
     changed_in_place, untraced_in_place, else_of_a_loop, a_finally, a_finally_that_returns,
-    errors_that_are_caught, unbound_on_one_way, unbound, unbound_behind_a_return,
+    errors_that_are_caught, unbound_on_one_path, unbound, unbound_behind_a_return,
     raises_behind_a_return, lists_behind_a_return, appends_behind_a_return, divides,
     weak_number, variables_change, behind_code_with_effects, raised_or_returned,
     long_loops_of_another_function, errors_of_numpy, reads_a_dict, truth,

@@ -447,7 +447,7 @@ OTHERS = (
 
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 @pytest.mark.parametrize("f", ONE_TRACE)
-def test_few_traces_hold_for_all_ways(f, monkeypatch):
+def test_few_traces_hold_for_all_paths(f, monkeypatch):
     traces, drivers = counted(monkeypatch, choosing=True)
     both = fdiff.value_and_grad(f)
     results = [both(x) for x in POINTS]
@@ -464,7 +464,7 @@ def test_few_traces_hold_for_all_ways(f, monkeypatch):
 @pytest.mark.parametrize("f", ONE_TRACE + OTHERS)
 def test_stores_are_seen_by_all_names(f, most, monkeypatch):
     counted(monkeypatch, choosing=True)
-    monkeypatch.setattr(answers, "WAYS", most)
+    monkeypatch.setattr(answers, "MOST_PATHS", most)
     run = fdiff.jit(f)
     for x in (*POINTS, *POINTS[::-1]):
         np.testing.assert_allclose(run(x.copy()), f(x.copy()), **CLOSE)

@@ -117,7 +117,7 @@ UNEVEN = (
 
 
 @pytest.mark.parametrize("f", [eight, weights, *UNEVEN])
-def test_one_trace_holds_for_all_ways(f, monkeypatch):
+def test_one_trace_holds_for_all_paths(f, monkeypatch):
     traces, drivers = counted(monkeypatch, choosing=True)
     both, second = fdiff.value_and_grad(f), fdiff.hessian(f)
     results = [both(x) for x in POINTS]
@@ -130,7 +130,7 @@ def test_one_trace_holds_for_all_ways(f, monkeypatch):
         np.testing.assert_allclose(second(x), exact(fdiff.hessian, f, x, monkeypatch), **CLOSE)
 
 
-def test_the_third_trace_holds_for_all_ways(monkeypatch):
+def test_the_third_trace_holds_for_all_paths(monkeypatch):
     traces, _ = counted(monkeypatch)
     monkeypatch.delenv("FDIFF_LOOPS")
     both = fdiff.value_and_grad(eight)

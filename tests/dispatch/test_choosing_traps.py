@@ -42,7 +42,7 @@ def alias_swap(x):
     return np.sum(a * c * c)
 
 
-def alias_one_way(x):
+def alias_one_path(x):
     a = x * 1.0
     d = a
     for k in range(N):

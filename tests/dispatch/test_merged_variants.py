@@ -1,4 +1,4 @@
-"""Functions that take one of a few ways: exact whichever way a call takes, and traced a few times.
+"""Functions with a few paths: exact whichever path a call takes, and traced a few times.
 
 Each arm has its value, slope and curvature written by hand. Where one arm is taken, others have no
 value: logarithms and roots of negative numbers, quotients by zero.
@@ -51,7 +51,7 @@ def by_hand(x):
 
 
 def points(count, dtype):
-    """Points of all four arms, ends among them; 16 ways for two entries."""
+    """Points of all four arms, ends among them; 16 paths for two entries."""
     rng = np.random.default_rng(5)
     choices = [lambda: rng.uniform(2.5, 4), lambda: rng.uniform(0.2, 1.9)]
     choices += [lambda: 0.0, lambda: rng.uniform(-2, -0.3)]
@@ -101,7 +101,7 @@ def test_every_way_is_exact(operator, tier, dtype, monkeypatch):
             for one, other in zip(found, want(x), strict=True):
                 np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
                 assert np.asarray(one).dtype == dtype
-    assert any(v.ways for v in variants())
+    assert any(v.paths for v in variants())
 
 
 def test_ways_end_as_one_variant_and_are_traced_once_each():
@@ -118,17 +118,17 @@ def test_ways_end_as_one_variant_and_are_traced_once_each():
         for x in points(600, np.float64):
             slope(x)
     (kept,) = variants()
-    assert len(kept.ways) == 16
-    assert len(kept.conditions.inner) == 1  # what the ways have read, compared once
-    assert traced.count(False) <= 17  # the first way is traced once more where its kernel rounds
-    assert traced.count(True) < 150  # until it was seen that ways recur
+    assert len(kept.paths) == 16
+    assert len(kept.conditions.inner) == 1  # what the paths have read, compared once
+    assert traced.count(False) <= 17  # the first path is traced once more where its kernel rounds
+    assert traced.count(True) < 150  # until it was seen that paths recur
 
 
 def test_a_warning_of_the_way_taken_is_given():
     slope = fdiff.grad(lambda x: np.log(x[0]) if x[1] > 0 else np.sqrt(x[0]) if x[1] < -1 else x[0])
     for k in range(60):
         slope(np.array([1.5, (1.0, -0.5, -2.0)[k % 3]]))
-    assert any(v.ways for v in variants())
+    assert any(v.paths for v in variants())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert slope(np.array([-1.0, -0.5]))[0] == 1.0
@@ -152,7 +152,7 @@ def test_what_any_way_read_is_compared(monkeypatch):
     starts = (2.0, 0.5, -1.0)
     for k in range(90):
         assert slope(np.array([starts[k % 3], 1.0]))[1] == (3.0, 2.0, 1.0)[k % 3]
-    assert any(v.ways for v in variants())
+    assert any(v.paths for v in variants())
     monkeypatch.setitem(SCALE, "low", 5.0)
     for k in range(90):
         assert slope(np.array([starts[k % 3], 1.0]))[1] == (3.0, 5.0, 1.0)[k % 3]
@@ -185,7 +185,7 @@ def test_what_may_raise_or_is_large_is_not_merged(arm):
     slope = fdiff.grad(f)
     for k in range(60):
         slope(np.array([1.5, (1.0, -0.5, -2.0)[k % 3]]))
-    assert not any(len(v.ways) > 2 for v in variants())
+    assert not any(len(v.paths) > 2 for v in variants())
     assert merge([v for v in variants() if v.conditions.guards == 1], f, at_once=True) is None
 
 
@@ -196,7 +196,7 @@ def test_results_of_other_kinds_stay_apart():
         kinds = "scalar", "array", "tuple"
         kind = "tuple" if type(found) is tuple else "array" if np.ndim(found) else "scalar"
         assert kind == kinds[k % 3]
-    assert not any(v.ways for v in variants())
+    assert not any(v.paths for v in variants())
 
 
 def test_functions_of_the_user_are_called_where_plain_code_calls_them():

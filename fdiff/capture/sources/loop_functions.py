@@ -251,7 +251,7 @@ class _Rewriting:
             raise EffectError("it appends to a list")
         others = objects.outer | parameters(self.tree)
         if not (in_loop_body or others.isdisjoint(objects.targets)):
-            raise EffectError("it stores an attribute of an argument: a trace of each way does")
+            raise EffectError("it stores an attribute of an argument: a trace of each path does")
         changed, arrays = {*assigned([statement])}, self._stored([statement], objects)
         changes = changed | arrays or objects.stored or (in_loop_body and objects.called)
         if not changes or changed & objects.owners:

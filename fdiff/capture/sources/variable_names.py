@@ -76,8 +76,8 @@ def unbound_reads(statements: Sequence[ast.stmt], bound: set[str]) -> tuple[set[
         if isinstance(s, ast.If):
             read |= loaded(s.test) - bound
             parts = [unbound_reads(part, bound) for part in (s.body, s.orelse)]
-            ways = zip(parts, (s.body, s.orelse), strict=True)
-            ends = [end for (end, _), part in ways if not _skips(part)]
+            paths = zip(parts, (s.body, s.orelse), strict=True)
+            ends = [end for (end, _), part in paths if not _skips(part)]
             read |= parts[0][1] | parts[1][1]
             bound = set.intersection(*ends) if ends else bound
         elif isinstance(s, (ast.For, ast.While)):

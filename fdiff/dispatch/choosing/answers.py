@@ -1,4 +1,7 @@
-"""Runs of a loop's body on all ways by answers to Python (P. Godefroid et al., DART, PLDI 2005)."""
+"""Runs of a loop's body on all its paths, by answers to Python's truth tests.
+
+As in P. Godefroid et al., DART: directed automated random testing, PLDI 2005.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +24,22 @@ from .array_identities import ArrayNumbers
 from .mixed_numbers import MixedNumbers
 from .surroundings import Surroundings
 from .trip_rows import TripRows
-from .variables import Growth, ManyWaysError, RefusedLoopError, Variable, WayRun
+from .variables import Growth, ManyPathsError, PathRun, RefusedLoopError, Variable
 
 if TYPE_CHECKING:
     from ...trace.user_calls import Conversion
 
-WAYS = 16  # through an iteration
-QUESTIONS = 12  # on one way
-CALLS = 600  # on one way, of functions of NumPy outside of loops
-# What a body may raise on a way that Python does not take.
+MOST_PATHS = 16  # through an iteration
+QUESTIONS = 12  # on one path
+CALLS = 600  # on one path, of functions of NumPy outside of loops
+# What a body may raise on a path that Python does not take.
 _FAULTS = FdiffError, ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError
 Cells = Sequence[Callable[[], object]]
 Body = Callable[..., Cells]
 
 
 class Splits(IntEnum):
-    """The nodes in a body of many ways: its statements that branch, and its loops of few trips."""
+    """The nodes in a body of many paths: its statements that branch, and its loops of few trips."""
 
     NOTHING = 0
     STATEMENTS = 1
@@ -63,7 +66,7 @@ class EnclosingLoop:
         self.counts: dict[int, Growth] = {}  # ints that inner loops count, by their nodes
         # Handles that stand for ints and truth values of Python, with their types.
         self.numbers: list[tuple[object, type]] = []
-        # Handles of loose variables, with what tells whether they are new (`ways.py`).
+        # Handles of loose variables, with what tells whether they are new (`body_paths.py`).
         self.flags: list[tuple[object, TracedArray]] = []
         self.mixed = MixedNumbers(trace, None if outer is None else outer.mixed)
         self.tags = dict[int, int]()  # nodes of numbers of arrays, by places of inputs
@@ -113,7 +116,7 @@ class Answers:
             if earlier == node:
                 return answer
         if len(self.asked) >= QUESTIONS:
-            raise ManyWaysError("an iteration asks for many values")
+            raise ManyPathsError("an iteration asks for many values")
         place = len(self.asked)
         answer = self.script[place] if place < len(self.script) else False
         self.asked.append((node, answer))
@@ -171,12 +174,12 @@ def runs_of(
     variables: Sequence[Variable],
     flags: Mapping[int, TracedArray],
     body: Body,
-) -> Iterator[WayRun]:
-    """The runs of the body on all ways, each on handles of its own."""
+) -> Iterator[PathRun]:
+    """The runs of the body on all paths, each on handles of its own."""
     trace = answers.trace
     scripts: list[tuple[bool, ...]] = [()]
     questions = dict[tuple[bool, ...], int | None]()  # by the answers before; None at an end
-    for _ in range(WAYS):
+    for _ in range(MOST_PATHS):
         script = scripts.pop()
         run = partial(_run, answers, script, (entries, inputs, body), (variables, flags))
         try:
@@ -195,10 +198,10 @@ def runs_of(
                 raise RefusedLoopError("it asks for other values when it is run again")
         scripts += [(*told[:k], True) for k in range(len(script), len(told))]
         numbers = [h for h, _ in answers.loop.numbers]
-        yield WayRun(answers.asked, values, own, numbers, answers.demands, answers.arrays)
+        yield PathRun(answers.asked, values, own, numbers, answers.demands, answers.arrays)
         if not scripts:
             return
-    raise ManyWaysError(f"there are more than {WAYS} ways through an iteration")
+    raise ManyPathsError(f"there are more than {MOST_PATHS} paths through an iteration")
 
 
 def _run(

@@ -18,7 +18,7 @@ from ...trace.handler_arguments import resolve
 from .answers import EnclosingLoop, enclosing_loop
 from .array_identities import relied_on
 from .trip_rows import TripRows
-from .variables import FLOAT, WHOLE, RefusedLoopError, Variable, WayRun
+from .variables import FLOAT, WHOLE, PathRun, RefusedLoopError, Variable
 
 _SUMS, _SEARCH = PRIMITIVES["cumsum"], PRIMITIVES["searchsorted"]
 SHORT = 256  # trips of a loop that runs eagerly sooner than it is traced for many lengths
@@ -47,14 +47,14 @@ ABSENT = Absent()
 
 
 class GrownList(NamedTuple):
-    """The places of a list's entries, from `first` to `end`; some ways append none if `uneven`."""
+    """The places of a list's entries, from `first` to `end`; some paths append none if `uneven`."""
 
     first: int
     end: int
     uneven: bool = False
 
 
-def in_places(runs: Sequence[WayRun], count: int) -> list[GrownList]:
+def in_places(runs: Sequence[PathRun], count: int) -> list[GrownList]:
     """Put the entries that runs append behind their `count` variables, absent ones among them."""
     each = [cast("list[Appended]", run.appended) for run in runs]
     lists, end = list[GrownList](), 0
@@ -76,11 +76,11 @@ class AppendedRows:
     Python numbers are numbers behind the loop, on which the trace relies.
     `partners` are the variables that hold an appended array, by its place, behind the trip. Of
     those that other variables may hold later, at the `numbered` places, the numbers are rows, too.
-    Of `lists` to which some ways append nothing, one more row says which trips do: the trace relies
-    on how many these are.
+    Of `lists` to which some paths append nothing, one more row says which trips append: the trace
+    relies on the number of these trips.
     """
 
-    def __init__(self, runs: Sequence[WayRun], count: int, lists: Sequence[GrownList]) -> None:
+    def __init__(self, runs: Sequence[PathRun], count: int, lists: Sequence[GrownList]) -> None:
         self.runs, self.count, self.lists = runs, count, lists
         self.kinds: list[EntryKind] = []
         self.partners: dict[int, int] = {}
@@ -126,9 +126,11 @@ class AppendedRows:
         for run in self.runs:
             for place, k in self.partners.items():
                 if run.appended[place] is ABSENT and run.values[k] is not run.inputs[k]:
-                    raise RefusedLoopError("it appends an array on some ways, and changes its name")
+                    raise RefusedLoopError(
+                        "it appends an array on some paths, and changes its name"
+                    )
 
-    def _partner(self, run: WayRun, value: object) -> int | None:
+    def _partner(self, run: PathRun, value: object) -> int | None:
         """The variable that holds an appended array behind a run."""
         if any(v is value for v in run.inputs) or sum(v is value for v in run.appended) > 1:
             raise RefusedLoopError("it appends an array that has other names")
@@ -137,7 +139,7 @@ class AppendedRows:
             raise RefusedLoopError("it appends an array that has other names")
         return held[0] if held else None
 
-    def nodes(self, run: WayRun, trace: Trace) -> list[int]:
+    def nodes(self, run: PathRun, trace: Trace) -> list[int]:
         """The nodes of what a run appends."""
         own, nodes = run.appended, list[int]()
         for value, kind in zip(own, self.kinds, strict=True):
@@ -147,7 +149,7 @@ class AppendedRows:
         told = [own[each.first] is not ABSENT for each in self.lists if each.uneven]
         return nodes + [trace.lift(np.array(int(t), INT), INT) for t in told]
 
-    def arrays(self, run: WayRun) -> list[object]:
+    def arrays(self, run: PathRun) -> list[object]:
         """The arrays that a run appends, but for those that variables hold, too."""
         own = enumerate(run.appended)
         return [v for place, v in own if place not in self.partners]
@@ -189,7 +191,7 @@ class AppendedRows:
         """
         guards, places = trace.guards, range(own.first, own.end)
         if trace.calls is None or enclosing_loop(trace) is not None:
-            raise RefusedLoopError("it appends to a list on some ways alone")
+            raise RefusedLoopError("it appends to a list on some paths alone")
         if not guards.is_known(told.id) or guards.is_batched(told.id):
             raise RefusedLoopError("how much it appends is not at hand")
         loop.lengths |= loop.length <= SHORT
@@ -271,7 +273,7 @@ def _kind(value: object, loop: EnclosingLoop) -> EntryKind:
 
 
 def _check_number(
-    value: object, run: WayRun, loop: EnclosingLoop, variables: Sequence[Variable]
+    value: object, run: PathRun, loop: EnclosingLoop, variables: Sequence[Variable]
 ) -> None:
     """Refuse a number that may be one of Python's, which a variable held before."""
     before = [v.start for v, h in zip(variables, run.inputs, strict=True) if h is value]

@@ -20,7 +20,7 @@ from ...arraytype import INT
 from ...primitive import PRIMITIVES
 from ...trace import Trace, TracedArray, apply
 from ...trace.array_links import root_of
-from .variables import WHOLE, RefusedLoopError, Variable, WayRun
+from .variables import WHOLE, PathRun, RefusedLoopError, Variable
 
 if TYPE_CHECKING:
     from .answers import Answers
@@ -103,7 +103,7 @@ def sharing(
     return shared
 
 
-def handed_on(runs: Sequence[WayRun], places: Sequence[int]) -> set[int]:
+def handed_on(runs: Sequence[PathRun], places: Sequence[int]) -> set[int]:
     """The variables whose arrays a list gets, too, and another variable gets in the next trip."""
     appended = {id(root_of(v)) for run in runs for v in run.appended if isinstance(v, TracedArray)}
     own = {k for run in runs for k in places if id(run.values[k]) in appended}

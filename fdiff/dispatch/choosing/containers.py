@@ -26,9 +26,9 @@ from .reached_objects import HeldAttributes, ReachedObjects
 from .variables import (
     CONTAINERS,
     Container,
+    PathRun,
     RefusedLoopError,
     Variable,
-    WayRun,
     cells_of,
     containers_in,
     same_elements,
@@ -50,9 +50,9 @@ _LEAF, _OPTION = Form(None), Form(NoneType)
 
 
 class Renewal(Variable):
-    """Whether a variable holds a new container behind a trip; on all ways it may be new."""
+    """Whether a variable holds a new container behind a trip; on all paths it may be new."""
 
-    def settle(self, runs: Sequence[WayRun], k: int) -> bool:
+    def settle(self, runs: Sequence[PathRun], k: int) -> bool:
         if all(run.values[k] is True for run in runs):
             self.constant = True
             return True
@@ -178,7 +178,7 @@ class TakenApart:
         forms = (*[self._appended_form(name, x, new=name in self._displayed) for x in more],)
         others = self.added.setdefault(name, forms) if forms else ()
         if value is not own or len(forms) != len(others):
-            raise RefusedLoopError(f"{name} gets several elements on some ways alone")
+            raise RefusedLoopError(f"{name} gets several elements on some paths alone")
         if forms != others:
             raise RefusedLoopError(f"{name} gets elements of several types")
         del window[: len(more)]
@@ -236,7 +236,7 @@ class TakenApart:
     def check(self, news: Sequence[Variable], *, inner: bool) -> None:
         """Refuse lists that are changed in place and have other names, or are new elsewhere.
 
-        In the body of another loop, ways have to agree on whether they are new.
+        In the body of another loop, paths have to agree on whether they are new.
         """
         if inner and any(v.is_counted for v in news[len(self.leaves) :]):
             raise RefusedLoopError("a variable may hold a new list, or what it held before")

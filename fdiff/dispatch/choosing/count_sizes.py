@@ -1,4 +1,4 @@
-"""The sizes of Python ints that ways through a loop count.
+"""The sizes of Python ints that paths through a loop count.
 
 Our own method: docs/decisions/loops-that-choose-branches.md.
 """

@@ -1,4 +1,4 @@
-"""Python numbers that ways through a loop change: ints, truth values and floats.
+"""Python numbers that paths through a loop change: ints, truth values and floats.
 
 In the loop they are traced. Behind it they are Python's again: a truth value, on which the trace
 relies, and an int or float that is traced beside traced floats. Any other use relies on its value.
@@ -200,7 +200,7 @@ def check_offsets(
     results: Sequence[Sequence[int]], questions: Sequence[Sequence[tuple[int, bool]]],
 ) -> None:  # fmt: skip
     """Refuse variables that count from an offset, if something depends on their values."""
-    asked = {node for way in questions for node, _ in way}
+    asked = {node for path in questions for node, _ in path}
     for i, v in enumerate(variables):
         if v.offset is None:
             continue

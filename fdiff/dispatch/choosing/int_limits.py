@@ -17,7 +17,7 @@ import fdiff.intact_numpy as np
 from ...primitive import PRIMITIVES
 from ...trace import TracedArray, apply
 from .count_sizes import CountSizes
-from .variables import Growth, RefusedLoopError, Variable, WayRun
+from .variables import Growth, PathRun, RefusedLoopError, Variable
 
 LIMITS = 1 << 50, 1 << 40, 1 << 31, 1 << 26, 1 << 20
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class IntLimits:
         return check()
 
 
-def demand_limits(variables: Sequence[Variable], runs: Sequence[WayRun]) -> None:
+def demand_limits(variables: Sequence[Variable], runs: Sequence[PathRun]) -> None:
     """Demand of each run that ints are within their limits before it and behind it."""
     for k, variable in enumerate(variables):
         limit = variable.limit

@@ -17,6 +17,7 @@ from ...trace.trace_stack import stack
 from ...user_lines import numbered, user_line
 from .answers import Answers, Body, Cells, EnclosingLoop, Splits, enclosing_loop, value_of
 from .array_checks import check_arrays
+from .body_paths import UNBRANCHED, BodyPaths
 from .containers import TakenApart
 from .counters import is_read_anew
 from .emptied_cells import emptied
@@ -26,14 +27,13 @@ from .reached_objects import NewAttributeError, ReachedObjects
 from .surroundings import Surroundings
 from .trip_rows import TripRows, trip_rows
 from .variables import (
-    ManyWaysError,
+    ManyPathsError,
     RefusedLoopError,
     TooFewTripsError,
     Variable,
     cells_of,
     check_bounds,
 )
-from .ways import UNBRANCHED, Ways
 
 FEWEST = 12  # trips of a loop that is worth a node
 FEW = 4  # of a loop with loops in it
@@ -41,7 +41,7 @@ INNER = 12  # of a loop in the body of a node
 VISITS = 8  # times that a loop in another one becomes a node
 WITHIN = 16, 64, 256, 1024, 4096, 16384, None  # trips of the node of a ``while``
 LONGEST = 256  # in no other loop, where one of any number of trips has a kernel in reverse
-PASSES = 6  # through all ways, until types are settled
+PASSES = 6  # through all paths, until types are settled
 
 
 class Driver:
@@ -85,7 +85,7 @@ class Driver:
             return None
         nested = around is not None and (around.level or not around.whole or names.raises)
         if names.to_function_end and nested:
-            return None  # the function is on a way of the body around
+            return None  # the function is on a path of the body around
         if table is None or table.length <= few or not (names.branches or inner):
             return None
         place = f"{body.__code__.co_filename}:{body.__code__.co_firstlineno}"
@@ -104,7 +104,7 @@ class Driver:
                 values = self._within(trace, table, names, body, starts)
         except RefusedLoopError as refusal:
             if around is not None and around.whole and (table.is_while or table.length > FEWEST):
-                raise  # rather than unroll a long loop on each way
+                raise  # rather than unroll a long loop on each path
             self.refusals[place] = str(refusal)
             line = user_line() if str(refusal) != UNBRANCHED else None
             if isinstance(trace.calls, CallLog) and line is not None and not names.is_statement:
@@ -134,7 +134,7 @@ class Driver:
                 while True:
                     try:
                         return _enter(trace, rows, names, body, starts, splits)
-                    except ManyWaysError:
+                    except ManyPathsError:
                         if splits is Splits.LOOPS:
                             raise
                         splits = Splits.LOOPS if splits else Splits.STATEMENTS
@@ -158,7 +158,7 @@ def _enter(
         and not names.in_loop_body
         and reached.names.stored - names.objects.stored
     ):
-        raise RefusedLoopError("its methods store attributes: a trace of each way does")
+        raise RefusedLoopError("its methods store attributes: a trace of each path does")
     if names.counter:
         starts = {**starts, names.counter: rows.numbers[0]}
     rows.stack(trace)
@@ -169,7 +169,7 @@ def _enter(
         return _entered(*own, splits)
     try:
         return _entered(*own, splits, anew=True)
-    except (ManyWaysError, TooFewTripsError):
+    except (ManyPathsError, TooFewTripsError):
         raise
     except RefusedLoopError:
         return _entered(*own, splits)
@@ -194,18 +194,18 @@ def _entered(
             answers = Answers(EnclosingLoop(inner, outer, rows, splits), surroundings)
             inner.calls = inner.listener = answers
             try:
-                ways = Ways(answers, variables, rows, taken, inner=outer is not None)
-                if ways.settled:
-                    check_arrays(ways)
+                paths = BodyPaths(answers, variables, rows, taken, inner=outer is not None)
+                if paths.settled:
+                    check_arrays(paths)
                     taken.check(variables, inner=outer is not None)
-                    ways.finish(inner=outer is not None)
+                    paths.finish(inner=outer is not None)
             except NewAttributeError:
                 continue
             finally:
                 inner.calls = inner.listener = inner.refused = None
-        if ways.settled:
-            values = ways.enter(trace)
-            return rows.last(), *taken.behind(values, ways.appended.entries())
+        if paths.settled:
+            values = paths.enter(trace)
+            return rows.last(), *taken.behind(values, paths.appended.entries())
     raise RefusedLoopError("its types do not settle")
 
 

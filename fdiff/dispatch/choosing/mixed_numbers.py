@@ -1,6 +1,6 @@
-"""Numbers that are Python's on some ways through a body, and NumPy's on others.
+"""Numbers that are Python's on some paths through a body, and NumPy's on others.
 
-A variable that holds a Python number before a body and a traced one behind some of its ways
+A variable that holds a Python number before a body and a traced one behind some of its paths
 has a flag that tells whether it is new. What is computed of such numbers, and of numbers of
 Python's, is Python's as long as all of them are: its flag is true if one of theirs is.
 Our own method: docs/decisions/loops-that-choose-branches.md.
@@ -18,7 +18,7 @@ from ...primitive import PRIMITIVES
 from ...trace import Trace, TracedArray
 from ...trace.looping.logged_calls import same
 from .trip_numbers import DIVIDING, OF_PYTHON
-from .variables import TRUTH, RefusedLoopError, Variable, WayRun
+from .variables import TRUTH, PathRun, RefusedLoopError, Variable
 
 _OR, _POWER = PRIMITIVES["logical_or"], PRIMITIVES["power"]
 _NONE = frozenset[int]()
@@ -128,7 +128,7 @@ def note_inputs(
 def note_unsure(
     variables: Sequence[Variable],
     loose: Iterable[int],
-    runs: Sequence[WayRun],
+    runs: Sequence[PathRun],
     is_new: Callable[[object], bool],
 ) -> bool:
     """Note the `loose` variables that may hold Python numbers that they did not hold at first.

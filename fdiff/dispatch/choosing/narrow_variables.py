@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ...primitive import PRIMITIVES
 from ...trace import Trace, TracedArray, apply
-from .variables import FLOAT, SINGLE, RefusedLoopError, Variable, WayRun
+from .variables import FLOAT, SINGLE, PathRun, RefusedLoopError, Variable
 
 _CONVERT = PRIMITIVES["convert"]
 _REASON = "a number of Python's becomes one of single precision"
@@ -30,7 +30,7 @@ def views_of(variables: Sequence[Variable], inputs: Sequence[object]) -> list[ob
 
 
 def check_views(
-    trace: Trace, variables: Sequence[Variable], views: Sequence[object], runs: Sequence[WayRun]
+    trace: Trace, variables: Sequence[Variable], views: Sequence[object], runs: Sequence[PathRun]
 ) -> None:
     """Refuse operations that tell a Python float from one of single precision."""
     narrow = [k for k, v in enumerate(variables) if v.narrow]

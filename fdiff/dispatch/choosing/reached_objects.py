@@ -69,7 +69,7 @@ class ReachedObjects:
         self._held: list[tuple[int, str, object]] = []
         self.variables: list[tuple[int, str]] = []
         self.more: set[tuple[int, str]] = set()
-        self.stored: set[tuple[int, str]] = set()  # on some way
+        self.stored: set[tuple[int, str]] = set()  # on some path
         self._seen: set[int] = set()
         self._kept: list[object] = []  # so that no id is used again
         cells = dict(_cells(body))

@@ -1,7 +1,7 @@
 """Arrays and lists that the body of a loop can reach beside its variables.
 
-The body is run once for each way, and not once for each trip. What it changes in place is put back,
-and Python runs the loop. Why: docs/decisions/loops-that-choose-branches.md.
+The body is run once for each path, and not once for each trip. What it changes in place is put
+back, and Python runs the loop. Why: docs/decisions/loops-that-choose-branches.md.
 """
 
 from __future__ import annotations

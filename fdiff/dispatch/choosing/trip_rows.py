@@ -123,11 +123,11 @@ class TripRows:
         own = [s.elements if isinstance(s, StackedRow) else s for s in self.sequences or ()]
         return cast("list[object]", own)
 
-    def note(self, trace: Trace, ways: str) -> None:
-        """Note for `explain` that the loop is a node, and which `ways` its trips take."""
+    def note(self, trace: Trace, paths: str) -> None:
+        """Note for `explain` that the loop is a node, and which `paths` its trips take."""
         line = None if trace.calls is None or self.is_statement else user_line()
         if trace.calls is not None and line is not None:
-            trace.calls.note(((line, 1, 0 if self.is_while else self.length, 1, ways),))
+            trace.calls.note(((line, 1, 0 if self.is_while else self.length, 1, paths),))
 
     def size(self) -> int:
         """The largest size of a number that a trip is given."""

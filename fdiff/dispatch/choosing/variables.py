@@ -55,11 +55,11 @@ class TooFewTripsError(RefusedLoopError):
     """A ``while`` makes more trips than its node."""
 
 
-class ManyWaysError(RefusedLoopError):
-    """A body has more ways than are run."""
+class ManyPathsError(RefusedLoopError):
+    """A body has more paths than are run."""
 
 
-class WayRun(NamedTuple):
+class PathRun(NamedTuple):
     """A run of a body: the questions of Python, and the variables after and before it.
 
     `numbers` stand for ints and Python truth values; all `demands` are to hold. The run met
@@ -143,8 +143,8 @@ class Variable:
         """Whether the carry holds floats or Python ints."""
         return self.weak or (self.python is int and self.type == WHOLE)
 
-    def settle(self, runs: Sequence[WayRun], k: int) -> bool:
-        """Look at what all ways give; whether the variable is carried as it was."""
+    def settle(self, runs: Sequence[PathRun], k: int) -> bool:
+        """Look at what all paths give; whether the variable is carried as it was."""
         values = [run.values[k] for run in runs]
         nothing = self.option and all(value is UNBOUND for value in values)
         if nothing or (self.ended and self.start is UNBOUND):
@@ -179,8 +179,8 @@ class Variable:
         self._note_stores(runs, k)
         return kind == before
 
-    def _settle_count(self, python: type, runs: Sequence[WayRun], k: int) -> bool:
-        """Carry an int or a truth value that ways change; whether that was so before."""
+    def _settle_count(self, python: type, runs: Sequence[PathRun], k: int) -> bool:
+        """Carry an int or a truth value that paths change; whether that was so before."""
         type_ = _COUNTED[python]
         for run in runs:
             v = run.values[k]
@@ -208,14 +208,17 @@ class Variable:
         if any(type(n) is not float for n in numbers) or (several and not self.narrow):
             raise RefusedLoopError(f"{self.name} is of several types")
 
-    def end(self, runs: Sequence[WayRun], k: int) -> None:
-        """Hold what it held before: nothing behind the ways reads it, unless they store into it."""
+    def end(self, runs: Sequence[PathRun], k: int) -> None:
+        """Hold the value from before the body, because nothing reads the variable after the body.
+
+        Where a path stores into its array, the results stay.
+        """
         pairs = [(run.inputs[k], run.values) for run in runs]
         self.ended = not any(isinstance(h, TracedArray) and h.id != h.made for h, _ in pairs)
         for h, values in pairs if self.ended else ():
             values[k] = h
 
-    def _note_stores(self, runs: Sequence[WayRun], k: int) -> None:
+    def _note_stores(self, runs: Sequence[PathRun], k: int) -> None:
         """Note whether the array that the variable holds is stored into."""
         pairs = [(run.inputs[k], run.values[k]) for run in runs]
         stores = [isinstance(h, TracedArray) and h.id != h.made for h, _ in pairs]
@@ -225,7 +228,7 @@ class Variable:
             raise RefusedLoopError(f"{self.name} is stored into, and another array elsewhere")
 
 
-def _number_kind(value: object, run: WayRun) -> type | None:
+def _number_kind(value: object, run: PathRun) -> type | None:
     """Whether a value is an int or a Python truth value, or stands for such a number."""
     if not isinstance(value, TracedArray):
         return type(value) if type(value) in _COUNTED else None
@@ -234,7 +237,7 @@ def _number_kind(value: object, run: WayRun) -> type | None:
     return next((kind for kind, type_ in _COUNTED.items() if value.type == type_), None)
 
 
-def _kind_of_results(runs: Sequence[WayRun], k: int) -> type | None:
+def _kind_of_results(runs: Sequence[PathRun], k: int) -> type | None:
     """The type of the Python numbers that all results are, if these differ."""
     results = [(run.values[k], run) for run in runs if run.values[k] is not UNBOUND]
     kinds = {_number_kind(value, run) for value, run in results}
@@ -335,8 +338,8 @@ def containers_in(values: Sequence[object]) -> set[int]:
     return seen
 
 
-def check_bound(variables: Sequence[Variable], run: WayRun) -> None:
-    """Refuse a way that gives no value to a variable that may have one of a trip around."""
+def check_bound(variables: Sequence[Variable], run: PathRun) -> None:
+    """Refuse a path that gives no value to a variable that may have one of a trip around."""
     flags = zip(variables, run.inputs, strict=False)
     left = [h for v, h in flags if v.name.startswith(LEFT)]
     over = any(isinstance(h, TracedArray) and (h.node, True) in run.asked for h in left)

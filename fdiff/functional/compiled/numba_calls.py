@@ -170,7 +170,9 @@ class CallRecords:
             single.c_order,
         )  # fmt: skip
         if record.conditional and self.table.paths(record.key) >= MOST_PATHS:
-            fact = f"calls with these shapes took more than {MOST_PATHS} ways through its branches."
+            fact = (
+                f"calls with these shapes took more than {MOST_PATHS} paths through its branches."
+            )
             way = "Write numpy.where in place of branches on values, or call it from Python."
             raise failure(UnsupportedError, self.name, fact, way)
         return self.table.add(record, single.variant)

@@ -107,7 +107,7 @@ class UserFunctions:
         runs = self.recordings[k]
         if len(runs) >= MOST_PATHS:
             fact = (
-                f"the function that is given to SciPy's solver takes more than {MOST_PATHS} different ways through its branches and loops."
+                f"the function that is given to SciPy's solver takes more than {MOST_PATHS} different paths through its branches and loops."
             )
             raise current().fail(fact, "Use numpy.where, numpy.minimum or numpy.maximum, or loops of fixed length.")
         new = _recorded(self.given[k], point)

@@ -1,7 +1,7 @@
 """Paths through a body as one tape, in which values select the path.
 
-Where two ways part, a `switch` is entered, whose branches go on. What was computed before they part
-is computed once. Our own: docs/decisions/loops-that-choose-branches.md.
+Where two paths part, a `switch` is entered, whose branches are their rests. What both compute
+before is computed once. Our own: docs/decisions/loops-that-choose-branches.md.
 """
 
 from __future__ import annotations
@@ -19,28 +19,30 @@ from ..simplify import Simplifier
 from .bodies import entered, rearranged
 
 
-class Way(NamedTuple):
+class BranchPath(NamedTuple):
     """A path: its outputs, and its conditions with the truth values that select it."""
 
     asked: Sequence[tuple[int, bool]]
     outs: Sequence[int]
 
 
-def branching_body(tape: Tape, inputs: Sequence[int], ways: Sequence[Way], depth: int = 0) -> Tape:
-    """The tape ``inputs -> outs`` of the way that is taken, given as nodes of one tape."""
-    if len(ways) == 1:
-        return rearranged(tape, inputs, ways[0].outs)
-    asked = {way.asked[depth][0] for way in ways}
-    parts = [[way for way in ways if way.asked[depth][1] is answer] for answer in (False, True)]
+def branching_body(
+    tape: Tape, inputs: Sequence[int], paths: Sequence[BranchPath], depth: int = 0
+) -> Tape:
+    """The tape ``inputs -> outs`` of the path that is taken, given as nodes of one tape."""
+    if len(paths) == 1:
+        return rearranged(tape, inputs, paths[0].outs)
+    asked = {path.asked[depth][0] for path in paths}
+    parts = [[path for path in paths if path.asked[depth][1] is answer] for answer in (False, True)]
     if len(asked) > 1 or not all(parts):
-        raise TapeError("ways of a body part where nothing is asked")
+        raise TapeError("paths of a body part where nothing is asked")
     (node,) = asked
     builder = Simplifier()
     ids = {i: builder.input(tape.nodes[i].type) for i in inputs}
     (truth,) = entered(tape, builder, ids, [node])
     items = [i for i, n in enumerate(tape.nodes) if n.primitive is ITEM and n.args[0] in ids]
     entered(tape, builder, ids, [i for i in items if i not in ids])
-    goals = [i for way in ways for i in (*way.outs, *[n for n, _ in way.asked[depth + 1 :]])]
+    goals = [i for path in paths for i in (*path.outs, *[n for n, _ in path.asked[depth + 1 :]])]
     nodes = {i: tape.nodes[i] for i in ids}
     there = {i for i, n in nodes.items() if n.primitive is not CONSTANT and len(n.types) == 1}
     needed = needed_nodes(tape, there, goals)

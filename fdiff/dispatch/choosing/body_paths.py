@@ -1,4 +1,4 @@
-"""All ways through the body of a loop as one node: docs/decisions/loops-that-choose-branches.md."""
+"""All paths through a loop's body as one node: docs/decisions/loops-that-choose-branches.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...primitive import PRIMITIVES
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, apply_many, splice
 from ...trace.looping.call_log import CallLog
-from ...transforms.loops.branch_tree import Way, branching_body, negated
+from ...transforms.loops.branch_tree import BranchPath, branching_body, negated
 from .answers import Answers, Body, answers_of, runs_of
 from .appended_rows import AppendedRows, in_places
 from .array_identities import (
@@ -40,18 +40,18 @@ from .variables import (
     TRUTH,
     WHOLE,
     Growth,
+    PathRun,
     RefusedLoopError,
     TooFewTripsError,
     Variable,
-    WayRun,
     is_new,
 )  # fmt: skip
 
 UNBRANCHED = "it does not branch"
 
 
-class Ways:
-    """All ways through the body of a loop, in a trace of their own.
+class BodyPaths:
+    """All paths through the body of a loop, in a trace of their own.
 
     Variables are *loose* that may hold behind the loop what they held before: a Python number,
     or an array that has other names. Of each, one more carry tells whether it holds a new value,
@@ -161,19 +161,19 @@ class Ways:
 
     def finish(self, *, inner: bool) -> None:
         """Make the body of the loop, which may be in the body of another one."""
-        tape, order, ways, moving = self._whole()
+        tape, order, paths, moving = self._whole()
         if not self.settled:
             return
-        asked = {node for way in ways for node, _ in way.asked}
+        asked = {node for path in paths for node, _ in path.asked}
         self.branches = self.loop.branches or bool(asked)
         if not inner and moving.isdisjoint(asked) and self.rows.is_while:
             raise RefusedLoopError(UNBRANCHED)
         for node in asked:
             check_condition(tape, node)
-        self.tape = branching_body(tape, order, ways)
+        self.tape = branching_body(tape, order, paths)
 
-    def _whole(self) -> tuple[Tape, list[int], list[Way], set[int]]:
-        """All runs as one tape: its inputs, its ways, and what depends on traced values."""
+    def _whole(self) -> tuple[Tape, list[int], list[BranchPath], set[int]]:
+        """All runs as one tape: its inputs, its paths, and what depends on traced values."""
         inner, runs = self.inner, self.runs
         plain = self.rows.is_while or self.rows.is_statement
         inputs = []
@@ -215,7 +215,7 @@ class Ways:
         if any(self._is_mixed(k, v) for k, v, _ in self.carried):
             check_precision(tape)
         check = lambda: check_numbers(tape, sizes.all(), held)  # noqa: E731 - a line
-        return tape, order, [*map(Way, questions, results)], limits.checked(check)
+        return tape, order, [*map(BranchPath, questions, results)], limits.checked(check)
 
     def _read_sizes(self, extras: Mapping[int, int]) -> dict[int, int]:
         """The sizes of Python numbers that change in the loop around, by nodes of the tape."""
@@ -242,7 +242,7 @@ class Ways:
                 sizes.note(order[i], growth)
         sizes.largest.update({order[i]: 0 for i, (_, v, _) in enumerate(self.carried) if v.weak})
 
-    def _outs(self, run: WayRun, inputs: Sequence[int]) -> list[int]:
+    def _outs(self, run: PathRun, inputs: Sequence[int]) -> list[int]:
         """The nodes of what a run hands on, where the carries have some nodes."""
         lift, outs = self.inner.lift, list[int]()
         for (k, _, type_), node in zip(self.carried, inputs, strict=False):
@@ -265,11 +265,11 @@ class Ways:
         return self.inner.builder.constant(np.array(is_new(value))) if flag is None else flag.node
 
     def _is_kept(self, variable: Variable, value: object) -> bool:
-        """Whether a variable may hold behind a way what Python held before it."""
+        """Whether a variable may hold behind a path what Python held before it."""
         return not ((variable.result and value is UNBOUND) or self._is_new(value))
 
     def _is_new(self, value: object) -> bool:
-        """Whether a value that the body gives is new on all ways."""
+        """Whether a value that the body gives is new on all paths."""
         return is_new(value) and self.loop.flag_of(value) is None
 
     # ----------------------------------------------------------------------------------- the node
