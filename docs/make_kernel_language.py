@@ -161,7 +161,7 @@ _OWN = ("abs", "math.sqrt", "math.copysign")  # others of `math` are the C libra
 
 
 def _function(word: Word) -> Callable[..., float]:
-    """A word as a function of Python's floats, compiled."""
+    """A word as a compiled function of Python floats."""
     count = len(word.parameters)
     names = "xyz"[:count]
     out = word.result(["f8"] * count)

@@ -78,7 +78,7 @@ class DeviceArray:
         return self.size * self.dtype.itemsize
 
     def host(self) -> np.ndarray:
-        """The entries as an array of NumPy's: waits for the device, and copies."""
+        """The entries as a NumPy array: waits for the device, and copies."""
         return self.device.download(self)
 
     def __getitem__(self, index: tuple[()]) -> DeviceArray:

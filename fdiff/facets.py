@@ -31,7 +31,7 @@ class LayoutRule(NamedTuple):
 class EagerRule(NamedTuple):
     """The rule of an op for eager traces, which compute each node when it is entered.
 
-    `operator` computes the same as ``evaluate`` on NumPy's scalars and arrays. ``specialise(params,
+    `operator` computes the same as ``evaluate`` on NumPy scalars and arrays. ``specialise(params,
     given, types)`` gives a faster ``evaluate`` for nodes of these types, or None. `scalar_rule`
     names the derivative rule for single real numbers, `sign` the operator in generated source.
     """

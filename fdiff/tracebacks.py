@@ -232,7 +232,7 @@ def _refuse_data(error: BaseException, name: str, call: str) -> None:
     way = next((way for part, way in DATA.items() if part in words), "")
     fact = words.rstrip(".") + "."
     if axes := re.search(_AXES, words):
-        fact = f"a value on the way would have {axes[1]} axes; NumPy's arrays have 64 at most."
+        fact = f"a value on the way would have {axes[1]} axes; NumPy arrays have 64 at most."
         way = "Leave out axes of length 1, or take a function of x.reshape(-1)."
     alone = words.startswith("fdiff: ")  # of `memory_reserve.py`, for a library that is loaded
     large = (isinstance(error, MemoryError) and not alone) or "array is too big" in words

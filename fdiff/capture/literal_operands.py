@@ -73,7 +73,7 @@ def _is_operand(code: CodeType, at: int) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_in_call(code: CodeType, at: int, value: object) -> bool:
-    """Whether a call is one of NumPy's with one variable and literals, `value` among them."""
+    """Whether a call is a NumPy call with one variable and literals, `value` among them."""
     steps = _steps(code)
     whole = steps[_instruction_position(steps, at)]
     if whole.opname not in _CALLS or not whole.positions:

@@ -169,7 +169,7 @@ class CaptureSession:
         return reads
 
     def release_errors(self, error: BaseException | None) -> None:
-        """Give plain values to what an exception that ends the run holds, and those behind it."""
+        """Give plain values to the exception that ends the run, its causes and its contexts."""
         release, met = self.parts[0][1].objects.release, set[int]()
         while error is not None and id(error) not in met:
             met.add(id(error))

@@ -153,7 +153,7 @@ class Variant:
     """A trace, the conditions of its use, and what has been made of it.
 
     `plan` is what the operator made of the trace. A variant that was merged from others has these
-    as `paths`. `doubts` count the hints at warnings of NumPy's.
+    as `paths`. `doubts` count the hints at NumPy warnings.
     """
 
     def __init__(

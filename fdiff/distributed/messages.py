@@ -26,7 +26,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Message(NamedTuple):
-    """An object as bytes: its pickle, and behind that the arrays in it, without a copy.
+    """An object as bytes: its pickle, and after that the arrays in it, without a copy.
 
     With functions go the files and lines of their code.
     """

@@ -113,7 +113,7 @@ def kernel_sequence(
 ) -> BareKernel:
     """The kernel that takes these steps. `buffers` are the bytes that places in its workspace take.
 
-    They begin at its address; what the kernels need for themselves comes behind.
+    They begin at its address; memory for the kernels themselves follows.
     """
     kernels = [s.kernel for s in steps if isinstance(s, SequencedKernel)]
     most = max(len(k.inputs) + len(k.kernel.constants) + len(k.made) + 1 for k in kernels)

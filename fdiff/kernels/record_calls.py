@@ -135,7 +135,7 @@ def attempt(c: "i8*", r: "i8*", given: "i8*", sure: "i8") -> "i8 inline":
         rt.call1(c[FREE], workspace)
     return status
 
-# The same with memory of their own for the results, which are copied behind the kernel.
+# The same with memory of their own for the results, which are copied after the kernel.
 def attempt_apart(c: "i8*", r: "i8*", given: "i8*", sure: "i8") -> "i8":
     bytes = rt.int64(rt.address(r) + 8 * c[BYTES])
     size = 0

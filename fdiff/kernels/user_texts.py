@@ -74,7 +74,7 @@ class _Typed(NamedTuple):
 class _Steps(GenericVisit, ast.NodeTransformer):
     """The steps of a function; `bound` is what each of its names stands for.
 
-    That is a number, or ``_0``, ``_1``, ...: the operands, and behind them the results of steps.
+    That is a number, or ``_0``, ``_1``, ...: the operands, and after them the results of steps.
     """
 
     def __init__(self, names: list[str]) -> None:

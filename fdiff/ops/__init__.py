@@ -1,6 +1,6 @@
 """The tables of operations; importing this package registers them all.
 
-One file covers one group of NumPy's functions: what computes them on traced arrays, and the primitives
+One file covers one group of NumPy functions: what computes them on traced arrays, and the primitives
 behind them with their derivative rules. `families.py` says how a row becomes a `Primitive`. Tables that not
 every program needs (SciPy's in `scipy_ops/` and `solvers/`, and of NumPy `linalg`, `fft` and others) are imported
 later: see `lazy_tables.py`.

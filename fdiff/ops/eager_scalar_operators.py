@@ -146,7 +146,7 @@ def _enter(kind: type, special: str, name: str, text: str, namespace: dict[str, 
 
 _OPERANDS = (Float64, PythonFloat, Float32, int, float, np.float64, np.float32)
 
-# --- ufuncs of scalars: what NumPy's numbers ask, as in ``np.float64(2.0) * x`` -------------------
+# --- ufuncs of scalars: what NumPy numbers ask, as in ``np.float64(2.0) * x`` -------------------
 
 _METHODS = {
     getattr(np, name): (f"__{special}__", f"__r{special}__")

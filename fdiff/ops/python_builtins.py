@@ -1,4 +1,4 @@
-"""Replacements of Python's own `float`, `type`, `isinstance`, `hasattr` and `hash`, which see through traced values.
+"""Replacements for Python's own `float`, `type`, `isinstance`, `hasattr` and `hash`, which see through traced values.
 
 A traced array stands for an array or a number; the user's code must find it to be one.
 """

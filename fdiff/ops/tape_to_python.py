@@ -1,7 +1,7 @@
-"""Tapes as Python functions, for what runs them thousands of times where there is no kernel.
+"""Tapes as Python functions, for code that runs them thousands of times where there is no kernel.
 
-Each node is an expression, in Python's operators where it has one: on NumPy's numbers operators take
-a tenth of the time of NumPy's functions. Which operator that is, the record of an operation says (`EagerRule.sign`).
+Each node is an expression with Python's operators where there is one: on NumPy numbers, operators take
+a tenth of the time of NumPy functions. The record of an operation names the operator (`EagerRule.sign`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Expressions:
 class _FunctionText(Expressions):
     """The text of a tape, written node by node from the last to the first.
 
-    Arrays are let go of behind the last node that reads them.
+    Arrays are let go of after the last node that reads them.
     """
 
     def __init__(self, tape: Tape) -> None:
@@ -117,7 +117,7 @@ def function_of(tape: Tape) -> Run:
 
 
 def maker(tape: Tape, own: int) -> Callable[..., Run]:
-    """Compile a tape to a function of the inputs behind the first `own` ones, which returns a function of these."""
+    """Compile a tape to a function of the inputs after the first `own` ones, which returns a function of these."""
     text = _FunctionText(tape)
     names, results = [f"v{i}" for i in tape.inputs], [f"{text.name(o)}, " for o in tape.outputs]
     head = [f"def make({', '.join(names[own:])}):", f"    def run({', '.join(names[:own])}):"]

@@ -126,7 +126,7 @@ def _arranged(array: object, labels: Sequence[str], target: Sequence[str]) -> np
 
 
 def cumulated(s: TermSweep, node: Node) -> list[LinearTerm]:
-    """Summed where the map is the same along the axis; else each entry goes to those behind it, a triangle."""
+    """Terms of a cumulative sum: their sums where the map is the same along the axis, else a triangle."""
     named = dict(node.params)
     axis, shape = named["axis"], node.type.shape
     n, terms = shape[axis], s.terms_of(node.args[0])

@@ -214,7 +214,7 @@ class _Plain:
         self.slopes = jacobian(self.f)
 
     def next(self, x: np.ndarray) -> np.ndarray:
-        """The value behind one step."""
+        """The value after one step."""
         value = np.asarray(self.f(x))[()]
         if value.shape != x.shape or value.dtype.kind not in "fiub":
             kind = f"an array of shape {value.shape} and dtype {value.dtype}"

@@ -250,7 +250,7 @@ def _length(node: ast.AST, values: Values) -> int | None:
 
 
 def _shape_of(value: object) -> tuple[int, ...] | None:
-    """The shape of an array of NumPy's, or of a traced one; nothing of other objects is asked."""
+    """The shape of a NumPy array or a traced array; other objects are asked for nothing."""
     if type(value) is np.ndarray:
         return value.shape
     traced = type(value).__module__.startswith("fdiff.trace.")

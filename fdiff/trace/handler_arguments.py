@@ -90,7 +90,7 @@ def positioned(
     args: tuple[object, ...],
     kwargs: dict[str, object],
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """Arguments of a call of NumPy's, with the first ones by position, which only NumPy names."""
+    """Arguments of a NumPy call; the first ones, which only NumPy names, by position."""
     kwargs = dict(kwargs)
     own = _names(handler)
     if all(name in own for name in kwargs):  # `signature` takes 3 ms the first time

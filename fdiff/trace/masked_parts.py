@@ -40,7 +40,7 @@ class MaskedType(NamedTuple):
 
     @property
     def behind(self) -> int:
-        """The number of axes behind the axes of the mask."""
+        """The number of axes after the axes of the mask."""
         return len(self.whole.shape) - self.axis - self.ndim
 
 

@@ -1,7 +1,7 @@
 """Calls of functions with user-defined derivative rules, as nodes of a tape.
 
 `CALL` is one call. What it computes and its rules are tapes too (`CallRule`). Before a sweep
-differentiates the node, `opened` puts what the rule computes forwards in its place, and behind that
+differentiates the node, `opened` puts what the rule computes forwards in its place, and after that
 a node `RULED`, which gives the same values and has the user's derivative. When the sweep is done,
 `closed` takes these nodes out. So a derivative is made of ordinary nodes, which are differentiated
 again as any others. Checkpoints (`checkpoint_rules.py`) are not opened, and their derivatives are

@@ -120,9 +120,9 @@ def masked_vjp(
 ) -> tuple[Tape, tuple[bool, ...]]:
     """The tape that `vjp` gives, with masks of cotangents; and which of the inputs have one.
 
-    The outputs at the positions `masked` have a mask each, behind all cotangents, and so have
-    results: the cotangent of an input is known to be zero outside of its mask. The inputs at the
-    positions `always` (at `masked` if not given) have one in any case. None is the tape of `vjp`.
+    The outputs at the positions `masked` have a mask each, after all cotangents. So have results:
+    the cotangent of an input is zero outside of its mask. The inputs at the positions `always` (at
+    `masked` if not given) have a mask in any case. None gives the tape of `vjp`.
     """
     if masked is None:
         return vjp(tape, wrt, of), (False,) * len(wrt)
@@ -154,8 +154,8 @@ def pull_back(
     """A reverse sweep from some outputs, whose cotangents may have masks: see `Seeds`.
 
     Gives the tape of ``(*inputs, *cotangents, *masks) -> results``, from which nothing is pruned
-    yet; the nodes of the outputs in it; and what each of the results is. Where what is left out of
-    an input `starts` a mask, there may be infinite slopes behind it.
+    yet; the nodes of the outputs in it; and what each of the results is. If a mask `starts` at an
+    input, the slopes of later operations may be infinite.
     """
     with SimplifyingTrace("backward") as trace:
         sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt], inner=True)

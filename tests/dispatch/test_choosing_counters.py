@@ -261,7 +261,7 @@ def test_the_reason_is_said_where_the_row_is_read(monkeypatch):
     _, drivers = counted(monkeypatch, choosing=True)
     fdiff.jit(stops_at_a_row)(POINTS[0])
     (reason,) = drivers[0].sources.values()
-    assert reason == "the number of the trip that it is left in is read behind it"
+    assert reason == "the number of its last trip is read after it"
 
 
 @pytest.mark.parametrize("seed", range(16))

@@ -21,10 +21,10 @@ FLAT = {  # loops of which no tape has one in another, and why
     "a_new_array_in_each_trip": "12 trips are alike: they are part of the outer one",
     "a_view_is_stored_into": "a view from outside is stored into",
     "an_array_from_outside": "12 trips are alike: they are part of the outer one",
-    "breaks_in_the_middle": "the number of trips is another in each trip, and a part comes behind",
+    "breaks_in_the_middle": "the number of trips is another in each trip, and a part comes after",
     "breaks_where_values_are_large": "the inner loop looks at values",
     "nothing_but_loops": "it is one loop",
-    "views_of_the_inner_loop": "a view of the inner loop is read behind it",
+    "views_of_the_inner_loop": "a view of the inner loop is read after it",
 }
 
 

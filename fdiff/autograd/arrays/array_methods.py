@@ -1,6 +1,6 @@
 """Operators, methods and attributes of recorded arrays: each is a recorded call of NumPy.
 
-Recorded arrays have all methods of NumPy's arrays: they are taken from `numpy.ndarray` itself. The
+Recorded arrays have all methods of NumPy arrays: they are taken from `numpy.ndarray` itself. The
 methods that store into the array are in `in_place_operations.py`.
 """
 

@@ -38,7 +38,7 @@ class ArrayTypes:
     __divmod__ = __rdivmod__ = _divide
     __neg__ = __pos__ = __abs__ = __invert__ = __copy__ = _apply
 
-    # Entry by entry, as of NumPy's arrays.
+    # Entry by entry, as for NumPy arrays.
     def __eq__(self, other: Operand, /) -> Self: ...  # type: ignore[override] - no bool
     def __ne__(self, other: Operand, /) -> Self: ...  # type: ignore[override] - no bool
     def __hash__(self) -> int: ...

@@ -1,4 +1,4 @@
-"""Methods of torch's tensors that NumPy's arrays lack: each is a call of NumPy.
+"""Methods of torch's tensors that NumPy arrays lack: each is a call of NumPy.
 
 Recorded arrays have them, and so do traced arrays where an operator is called with recorded arrays:
 functions written for recorded arrays then run either way.
@@ -157,7 +157,7 @@ def _named(name: str, call: Method) -> Method:
 _dtype_view: Method = RecordedArray.view
 for _name, _call in METHODS.items():
     setattr(RecordedArray, _name, _named(_name, _call))
-RecordedArray.view = _view  # in place of NumPy's
+RecordedArray.view = _view  # in place of NumPy's method
 RecordedArray.size = property(noting(_size))
 
 

@@ -1,4 +1,4 @@
-"""Replacements for the names of torch's tensors that NumPy's arrays lack."""
+"""Replacements for the names of torch's tensors that NumPy arrays lack."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def missing_function(module: str, name: str) -> AttributeError:
     text = f"module {module!r} has no attribute {name!r}"
     instead = _ELSEWHERE.get(name) or (f"np.{name}" if callable(getattr(np, name, None)) else None)
     if instead is not None and not name.startswith("_"):
-        text = f"{text}: recorded arrays are operands of NumPy's functions. Write {instead}."
+        text = f"{text}: recorded arrays are operands of NumPy functions. Write {instead}."
     return AttributeError(text, name=name)
 
 

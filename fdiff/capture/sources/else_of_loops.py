@@ -1,4 +1,4 @@
-"""``else`` of loops, as an ``if`` behind a loop that asks whether it was left by ``break``."""
+"""``else`` of loops, as an ``if`` after a loop that asks whether it was left by ``break``."""
 
 from __future__ import annotations
 

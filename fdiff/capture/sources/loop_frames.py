@@ -117,7 +117,7 @@ def frame(
     """The statements in place of a loop: `own` is the rewritten body, `over` a ``for``'s iteration.
 
     In place of other statements, `loop` are these. The `number` tells the names of the loop from
-    names of other loops. Behind an `inner` one, what is in the body around raises its errors.
+    names of other loops. After an `inner` loop, the body around raises its errors.
     """
     plain = [loop] if isinstance(loop, ast.stmt) else [*loop]
     each, left, raised = (f"{name}{number}" for name in (f"{OWN}each", LEFT, RAISED))

@@ -337,7 +337,7 @@ class _Rewriting:
             behind = {t for t in targets if is_read(self.tree, loop, t)}
             counter = counter_of(loop) if behind else ""
             if behind - {counter} or not targets.isdisjoint(loaded(head_of(loop))):
-                raise EffectError("the number of the trip that it is left in is read behind it")
+                raise EffectError("the number of its last trip is read after it")
         if leaves and grown and inner:
             raise EffectError("it appends to a list, whose length depends on when it is left")
         others = {n.id for n in outside(self.tree, loop) if isinstance(n, ast.Name)}

@@ -134,7 +134,7 @@ def first_returning(statements: Sequence[ast.stmt]) -> int | None:
 
 
 def ends(statements: Sequence[ast.stmt]) -> bool:
-    """Whether nothing behind statements is run, as far as their form tells."""
+    """Whether no statement after these is run, as far as their form tells."""
     if not statements:
         return False
     last = statements[-1]

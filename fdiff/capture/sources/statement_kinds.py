@@ -20,7 +20,7 @@ def is_decision(statement: ast.stmt) -> bool:
 
 
 def first_uneven(statements: Sequence[ast.stmt]) -> int | None:
-    """The place behind all loops of the first statement that leaves a variable alone in an arm."""
+    """The place after all loops of the first statement that leaves a variable alone in an arm."""
     place = None
     for k, statement in enumerate(statements):
         if any(isinstance(n, (ast.For, ast.While)) for n in without_functions(statement)):

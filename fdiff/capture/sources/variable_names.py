@@ -70,7 +70,7 @@ def root(node: ast.Subscript) -> ast.expr:
 
 
 def unbound_reads(statements: Sequence[ast.stmt], bound: set[str]) -> tuple[set[str], set[str]]:
-    """The names that are bound behind statements, and those that may be read before they are."""
+    """The names that are bound after statements, and those that may be read before they are."""
     bound, read = {*bound}, set[str]()
     for s in statements:
         if isinstance(s, ast.If):
@@ -92,7 +92,7 @@ def unbound_reads(statements: Sequence[ast.stmt], bound: set[str]) -> tuple[set[
 
 
 def _skips(statements: Sequence[ast.stmt]) -> bool:
-    """Whether what comes behind statements is left out."""
+    """Whether statements after these are left out."""
     return bool(statements) and isinstance(statements[-1], _SKIPS)
 
 

@@ -55,7 +55,7 @@ class GrownList(NamedTuple):
 
 
 def in_places(runs: Sequence[PathRun], count: int) -> list[GrownList]:
-    """Put the entries that runs append behind their `count` variables, absent ones among them."""
+    """Put the entries that runs append after their `count` variables, absent ones among them."""
     each = [cast("list[Appended]", run.appended) for run in runs]
     lists, end = list[GrownList](), 0
     for k in range(len(each[0])):
@@ -73,8 +73,8 @@ def in_places(runs: Sequence[PathRun], count: int) -> list[GrownList]:
 class AppendedRows:
     """The rows of a loop's node that hold what its trips append; `kinds` are their types.
 
-    Python numbers are numbers behind the loop, on which the trace relies.
-    `partners` are the variables that hold an appended array, by its place, behind the trip. Of
+    Python numbers stay numbers after the loop, and the trace relies on them.
+    `partners` are the variables that hold an appended array, by its place, after the trip. Of
     those that other variables may hold later, at the `numbered` places, the numbers are rows, too.
     Of `lists` to which some paths append nothing, one more row says which trips append: the trace
     relies on the number of these trips.
@@ -131,7 +131,7 @@ class AppendedRows:
                     )
 
     def _partner(self, run: PathRun, value: object) -> int | None:
-        """The variable that holds an appended array behind a run."""
+        """The variable that holds an appended array after a run."""
         if any(v is value for v in run.inputs) or sum(v is value for v in run.appended) > 1:
             raise RefusedLoopError("it appends an array that has other names")
         held = [k for k in range(self.count) if run.values[k] is value]
@@ -158,7 +158,7 @@ class AppendedRows:
         self, trace: Trace, rows: Sequence[TracedArray], loop: TripRows,
         tags: Mapping[int, TracedArray],
     ) -> None:  # fmt: skip
-        """Note the rows of the node that is entered; rely on rows of Python's numbers.
+        """Note the rows of the node that is entered; rely on rows of Python numbers.
 
         The arrays that some variables hold have numbers, too.
         """
@@ -186,8 +186,8 @@ class AppendedRows:
     ) -> Sequence[int]:
         """The places of a list's elements in its rows, of which a row of flags tells the trips.
 
-        The trace relies on the number of trips that append, and on the flags if they append numbers
-        of Python's. Else the rows are gathered.
+        The trace relies on the number of trips that append, and on the flags if they append Python
+        numbers. Else the rows are gathered.
         """
         guards, places = trace.guards, range(own.first, own.end)
         if trace.calls is None or enclosing_loop(trace) is not None:
@@ -213,16 +213,16 @@ class AppendedRows:
         return range(count)
 
     def _rely_on(self, trace: Trace, row: int) -> None:
-        """Rely on a row of Python's numbers."""
+        """Rely on a row of Python numbers."""
         guards = trace.guards
         at_hand = guards.is_known(row) and not guards.is_batched(row)
         if enclosing_loop(trace) is not None or not at_hand:
-            raise RefusedLoopError("it appends numbers of Python's, which are not at hand")
+            raise RefusedLoopError("it appends Python numbers, which are not at hand")
         self._numbers[row] = np.array(guards.value(row, "kept"))
         guards.expect(row, self._numbers[row])
 
     def hold(self, values: list[object]) -> None:
-        """Note what variables hold behind the loop."""
+        """Note the values of variables after the loop."""
         self._values = values
 
     def entries(self) -> Iterator[list[list[object]]]:
@@ -275,7 +275,7 @@ def _kind(value: object, loop: EnclosingLoop) -> EntryKind:
 def _check_number(
     value: object, run: PathRun, loop: EnclosingLoop, variables: Sequence[Variable]
 ) -> None:
-    """Refuse a number that may be one of Python's, which a variable held before."""
+    """Refuse a number that may be a Python number from a variable before the loop."""
     before = [v.start for v, h in zip(variables, run.inputs, strict=True) if h is value]
     python = any(not isinstance(h, TracedArray) or h.weak for h in before)
     python |= loop.flag_of(value) is not None
@@ -284,4 +284,4 @@ def _check_number(
         python |= around.type_of(value) is not None or any(h is value for h, _ in around.flags)
         around = around.outer
     if python:
-        raise RefusedLoopError("it appends what may be a number of Python's")
+        raise RefusedLoopError("it appends what may be a Python number")

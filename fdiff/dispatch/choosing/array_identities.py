@@ -3,7 +3,7 @@
 After ``best = u`` two variables hold one array. In the body of a node they are two carries of equal
 values, which nobody can tell apart as long as no store goes there. Of each variable that may share
 its array, one more carry is the number of the array, and another one counts the arrays that were
-made. Behind the loop the trace relies on which numbers are equal, and those variables hold one
+made. After the loop the trace relies on which numbers are equal, and those variables hold one
 array again. In the body of another loop, numbers are handed on.
 Our own method: docs/decisions/arrays-with-two-names.md.
 """
@@ -84,7 +84,7 @@ def sharing(
     values: Sequence[object], inputs: Sequence[object], met: ArrayNumbers, tagged: set[int],
     places: Sequence[int],
 ) -> set[int]:  # fmt: skip
-    """The variables at `places` that may share arrays behind a run; `tagged` ones may before it."""
+    """The variables at `places` that may share arrays after a run; `tagged` ones may before it."""
     before = {id(h): k for k, h in enumerate(inputs) if isinstance(h, TracedArray)}
     shared, held = met.asked & {*places}, dict[object, int]()
     for k in places:
@@ -131,7 +131,7 @@ def hand_numbers(
     around: Answers, variables: Sequence[Variable], values: Sequence[object],
     tags: Mapping[int, TracedArray], last: Sequence[TracedArray],
 ) -> None:  # fmt: skip
-    """Tell the body around a loop the numbers of arrays behind it, and of the next one."""
+    """Tell the body around a loop the numbers of arrays after it, and of the next one."""
     for k, number in tags.items():
         value = values[k]
         if isinstance(value, TracedArray) and not variables[k].keeps_binding:
@@ -142,7 +142,7 @@ def hand_numbers(
 
 
 def equal_pairs(trace: Trace, tags: Mapping[int, TracedArray]) -> list[tuple[int, int]]:
-    """The variables that hold one array behind an outermost loop, on which the trace relies."""
+    """The variables that hold one array after an outermost loop, on which the trace relies."""
     each = combinations(tags.items(), 2)
     return [(k, j) for (k, first), (j, other) in each if relied_on(trace, first, other)]
 

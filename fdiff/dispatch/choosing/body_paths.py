@@ -53,8 +53,8 @@ UNBRANCHED = "it does not branch"
 class BodyPaths:
     """All paths through the body of a loop, in a trace of their own.
 
-    Variables are *loose* that may hold behind the loop what they held before: a Python number,
-    or an array that has other names. Of each, one more carry tells whether it holds a new value,
+    *Loose* variables may have, after the loop, their value from before it: a Python number,
+    or an array that has other names. One more carry for each tells whether its value is new,
     and the trace relies on that.
     """
 
@@ -137,7 +137,7 @@ class BodyPaths:
         return h
 
     def _loose(self) -> list[int]:
-        """The carried variables that may hold, behind the loop, what Python held before it."""
+        """The carried variables that may have, after the loop, their value from before it."""
         runs = self.runs
         carried = [each for each in self.carried if not (each[1].is_counted or each[1].weak)]
         loose = {k for k, v, _ in carried for run in runs if self._is_kept(v, run.values[k])}
@@ -230,7 +230,7 @@ class BodyPaths:
         return v.scalar and (v.may_be_python_float or not all(map(self._is_new, values)))
 
     def _note_sizes(self, limits: IntLimits, order: list[int], results: list[list[int]]) -> None:
-        """Note the sizes of Python's numbers that are carried; floats have none."""
+        """Note the sizes of Python numbers that are carried; floats have none."""
         sizes = limits.sizes
         for of_result in (False, True):  # which may be others
             growths = dict[int, Growth]()
@@ -265,7 +265,7 @@ class BodyPaths:
         return self.inner.builder.constant(np.array(is_new(value))) if flag is None else flag.node
 
     def _is_kept(self, variable: Variable, value: object) -> bool:
-        """Whether a variable may hold behind a path what Python held before it."""
+        """Whether a variable may still have its value from before the path."""
         return not ((variable.result and value is UNBOUND) or self._is_new(value))
 
     def _is_new(self, value: object) -> bool:
@@ -275,7 +275,7 @@ class BodyPaths:
     # ----------------------------------------------------------------------------------- the node
 
     def enter(self, trace: Trace) -> list[object]:
-        """Enter the loop in the trace around; what the variables hold behind it."""
+        """Enter the loop in the trace around, and return the values of the variables after it."""
         if isinstance(log := trace.calls, CallLog):  # which sees no call that enters these nodes
             if log.frame is not None:
                 log.leave(log.frame)
@@ -357,7 +357,7 @@ class BodyPaths:
     def _results(self, trace: Trace, state: Sequence[object]) -> Sequence[TracedArray]:
         """The results of the node that is entered."""
         rows, count, tape = self.rows, len(state), self.tape
-        assert tape is not None, "a loop is entered behind its body"
+        assert tape is not None, "a loop is entered after its body"
         if rows.is_statement:
             values = [*state, *self.inner.extra]
             nodes = [(trace.lift(x), t) for x, t in zip(values, tape.input_types, strict=True)]
@@ -383,7 +383,7 @@ class BodyPaths:
 
     @staticmethod
     def _behind(trace: Trace, v: Variable, result: TracedArray, *, new: bool) -> object:
-        """What a variable that is carried holds behind the loop."""
+        """The value of a carried variable after the loop."""
         value: object = TracedArray(
             trace, result.id, result.type, scalar=v.scalar, weak=v.of_python
         )

@@ -50,7 +50,7 @@ _LEAF, _OPTION = Form(None), Form(NoneType)
 
 
 class Renewal(Variable):
-    """Whether a variable holds a new container behind a trip; on all paths it may be new."""
+    """Whether a variable holds a new container after a trip; on all paths it may be new."""
 
     def settle(self, runs: Sequence[PathRun], k: int) -> bool:
         if all(run.values[k] is True for run in runs):
@@ -141,7 +141,7 @@ class TakenApart:
     # ------------------------------------------------------------------------------ a run
 
     def __call__(self, trip: object, *values: object) -> Cells:
-        """Run the body on containers of its own; what the elements are behind it."""
+        """Run the body on containers of its own, and return the elements after it."""
         own: list[tuple[Container, Container]] = []
         elements = iter(values)
         first = [_packed(form, elements, own) for form in self.forms]
@@ -208,7 +208,7 @@ class TakenApart:
         into: tuple[list[object], list[object], Iterator[tuple[int, object]]],
         seen: dict[int, object],
     ) -> None:
-        """Take apart what a variable holds behind a run; it has the form that it had."""
+        """Take apart the value of a variable after a run; its form is the one from before."""
         name, form, value = variable
         if form.kind is None or form is _OPTION:
             if type(value) in CONTAINERS:
@@ -231,7 +231,7 @@ class TakenApart:
         for key, part in zip(form.keys, form.parts, strict=True):
             self._unpack((f"{name}[{key!r}]", part, whole[key]), containers, into, seen)
 
-    # ------------------------------------------------------------------------------ behind all runs
+    # ------------------------------------------------------------------------------ after all runs
 
     def check(self, news: Sequence[Variable], *, inner: bool) -> None:
         """Refuse lists that are changed in place and have other names, or are new elsewhere.
@@ -254,7 +254,7 @@ class TakenApart:
     def behind(
         self, values: Sequence[object], more: Iterable[Iterable[Sequence[object]]]
     ) -> list[object]:
-        """What variables hold behind the loop, whose trips have appended `more` to each list.
+        """The values of variables after the loop, whose trips have appended `more` to each list.
 
         Lists and dicts that are not new are changed.
         """
@@ -319,7 +319,7 @@ def _packed(form: Form, leaves: Iterator[object], own: list[tuple[Container, Con
 def _rebuilt(
     form: Form, leaves: Iterator[object], owns: Iterator[tuple[Container, object]]
 ) -> object:
-    """The value of a variable behind a loop."""
+    """The value of a variable after a loop."""
     if form.kind is None or form is _OPTION:
         return _of_leaves(form, leaves)
     own, new = (cast("Container", ()), True) if form.kind is tuple else next(owns)

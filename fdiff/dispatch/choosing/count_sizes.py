@@ -31,7 +31,7 @@ class CountSizes:
         self._start = 1 << min(_OUTERMOST + depth, 52)
 
     def growth(self, variable: Variable, own: int, outs: Iterable[int], trips: int) -> Growth:
-        """How large a variable gets whose nodes are `own` before a trip and `outs` behind it."""
+        """How large a variable gets whose nodes are `own` before a trip and `outs` after it."""
         start = variable.start
         if variable.type == TRUTH:
             return Growth(None, 0, 1)

@@ -1,7 +1,8 @@
 """Python numbers that paths through a loop change: ints, truth values and floats.
 
-In the loop they are traced. Behind it they are Python's again: a truth value, on which the trace
-relies, and an int or float that is traced beside traced floats. Any other use relies on its value.
+In the loop they are traced. After it they are Python numbers again: truth values, on which the
+trace relies, and ints or floats, which are traced beside traced floats. Any other use relies on
+the value.
 Our own method: docs/decisions/loops-that-choose-branches.md.
 """
 
@@ -234,9 +235,9 @@ def _constant(node: ast.expr) -> float | None:
 
 
 def counted(trace: Trace, variable: Variable, result: TracedArray, *, new: bool) -> object:
-    """What a variable of Python's numbers holds behind a loop; a number that is not `new` is old.
+    """The value of a variable with Python numbers after a loop; a number that is not `new` is old.
 
-    An old one is what another variable held before, of whose size nothing more is told.
+    An old number was another variable's before the loop; nothing more is known of its size.
     """
     if (outer := enclosing_loop(trace)) is not None:  # in the body of another one
         number = TracedArray(trace, result.id, result.type, scalar=True, weak=variable.of_python)

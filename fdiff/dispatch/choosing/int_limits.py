@@ -1,7 +1,7 @@
 """Limits of ints that change otherwise than by adding a constant, as ``n = 3 * n + 1``.
 
-Python's ints have any size, and a tape's have 64 bits. So a trip demands that such an int is within
-a limit before the trip and behind it. The limit is the largest one by which the trip computes
+Python ints have any size, and a tape's have 64 bits. So a trip demands that such an int is within
+a limit before the trip and after it. The limit is the largest one by which the trip computes
 nothing that floats of 64 bits do not tell apart.
 
 See docs/decisions/loops-that-choose-branches.md.
@@ -54,7 +54,7 @@ class IntLimits:
 
 
 def demand_limits(variables: Sequence[Variable], runs: Sequence[PathRun]) -> None:
-    """Demand of each run that ints are within their limits before it and behind it."""
+    """Demand of each run that ints are within their limits before it and after it."""
     for k, variable in enumerate(variables):
         limit = variable.limit
         for run in runs if limit is not None else ():

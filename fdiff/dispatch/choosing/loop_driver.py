@@ -70,7 +70,7 @@ class Driver:
     def __call__(
         self, rows: object, names: LoopNames, body: Body, cells: Cells
     ) -> tuple[object, ...] | None:
-        """The values of a loop's variables behind it; None where Python runs the loop."""
+        """The values of a loop's variables after it; None where Python runs the loop."""
         if names.is_while:
             check_bounds(body)
         trace = stack.traces[-1] if stack.traces else None
@@ -118,7 +118,7 @@ class Driver:
     def _within(
         trace: Trace, rows: TripRows, names: LoopNames, body: Body, starts: dict[str, object]
     ) -> tuple[object, ...]:
-        """The values behind a loop whose ``while`` loops make as few trips as can be."""
+        """The values after a loop whose ``while`` loops make as few trips as can be."""
         splits = Splits.NOTHING
         for within in WITHIN:
             outer = enclosing_loop(trace)
@@ -147,7 +147,7 @@ def _enter(
     trace: Trace, rows: TripRows, names: LoopNames, body: Body, starts: dict[str, object],
     splits: Splits,
 ) -> tuple[object, ...]:  # fmt: skip
-    """Enter the node of a loop; what the variables of the loop hold behind it.
+    """Enter the node of a loop, and return the values of its variables after it.
 
     The body `splits` into nodes of its statements that branch, or of these and its loops. Ints that
     each call reads anew are counted from zero, where nothing depends on them.

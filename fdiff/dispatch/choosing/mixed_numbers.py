@@ -1,8 +1,8 @@
-"""Numbers that are Python's on some paths through a body, and NumPy's on others.
+"""Numbers that are Python numbers on some paths through a body, and NumPy numbers on others.
 
-A variable that holds a Python number before a body and a traced one behind some of its paths
-has a flag that tells whether it is new. What is computed of such numbers, and of numbers of
-Python's, is Python's as long as all of them are: its flag is true if one of theirs is.
+A variable that holds a Python number before a body and a traced one after some of its paths
+has a flag that tells whether it is new. A number that is computed from such numbers and Python
+numbers is a Python number as long as all of them are: its flag is true if one of theirs is.
 Our own method: docs/decisions/loops-that-choose-branches.md.
 """
 
@@ -29,7 +29,7 @@ class MixedNumbers:
 
     The body of the trace may read the `outer` numbers, which are of the body around.
     Numbers are `unsure` that may have other values than when the body was run at first, where an
-    error of Python's would have shown.
+    error of Python would have shown.
     """
 
     def __init__(self, trace: Trace, outer: MixedNumbers | None) -> None:
@@ -68,7 +68,7 @@ class MixedNumbers:
             if primitive in DIVIDING and all(a in origins for a in args):
                 unsure = any(not self.unsure.isdisjoint(origins[a]) for a in args)
                 if unsure and not _is_harmless(nodes[args[1]].value, whole=primitive is _POWER):
-                    raise RefusedLoopError("it divides by what may be a number of Python's")
+                    raise RefusedLoopError("it divides by what may be a Python number")
 
     def _all_origins(self) -> dict[int, frozenset[int]]:
         """The origins of all numbers that may be Python's."""
@@ -147,7 +147,7 @@ def note_unsure(
 
 
 def _is_harmless(divisor: object, *, whole: bool) -> bool:
-    """Whether numbers divided by a constant, or a `whole` power, raise no error of Python's."""
+    """Whether numbers divided by a constant, or a `whole` power, raise no Python error."""
     if divisor is None:
         return False
     value = float(np.asarray(divisor))

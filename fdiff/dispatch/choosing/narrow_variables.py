@@ -16,7 +16,7 @@ from ...trace import Trace, TracedArray, apply
 from .variables import FLOAT, SINGLE, PathRun, RefusedLoopError, Variable
 
 _CONVERT = PRIMITIVES["convert"]
-_REASON = "a number of Python's becomes one of single precision"
+_REASON = "a Python number becomes one of single precision"
 
 
 def views_of(variables: Sequence[Variable], inputs: Sequence[object]) -> list[object]:

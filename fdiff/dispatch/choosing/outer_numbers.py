@@ -41,4 +41,4 @@ def check_start(outer: EnclosingLoop, start: object) -> None:
         own = start.home is outer.trace and not start.weak
         whole = start.weak and start.type.dtype == INT
         if whole or (own and outer_size(outer, start.id) is not None):
-            raise RefusedLoopError("a variable holds a number of Python's that changes")
+            raise RefusedLoopError("a variable holds a Python number that changes")

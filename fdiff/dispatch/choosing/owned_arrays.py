@@ -1,7 +1,7 @@
 """Arrays that one variable holds and nothing else, as CPython's counts of references tell.
 
-A loop that stores into such an array, and then gives the variable another one, leaves nothing
-behind that anybody can see. See docs/decisions/stores-into-arguments.md.
+A loop that stores into such an array, and then gives the variable another one, changes nothing
+that other code can see. See docs/decisions/stores-into-arguments.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Objects of the user that the body of a loop can reach, and attributes of them as variables.
 
 Private code has proxies of the user's objects, and objects of its own. While the body is run,
-attributes hold what the run is given; behind it they hold again what they held before. Methods are
+attributes hold the inputs of the run; after it they hold their earlier values again. Methods are
 Python's: which may be called is told by their names (class hierarchy analysis: J. Dean et al.,
 ECOOP 1995).
 
@@ -229,7 +229,7 @@ class ReachedObjects:
         return [own[k].get(name, UNBOUND) for k, name in self.variables]
 
     def put(self, values: Sequence[object]) -> None:
-        """Store what variables hold behind a loop that has stored them."""
+        """Store the values of variables after a loop into the attributes that it has stored."""
         for variable, value in zip(self.variables, values, strict=True):
             own, name = self.objects[variable[0]][0], variable[1]
             stored = variable in self.stored and value is not UNBOUND
@@ -238,7 +238,7 @@ class ReachedObjects:
 
 
 class HeldAttributes:
-    """A context in which attributes may hold others; behind it, they hold their own again."""
+    """A context in which attributes may hold others; after it, they hold their own again."""
 
     def __init__(self, reached: ReachedObjects) -> None:
         self.reached, self.values = reached, list[object]()

@@ -35,7 +35,7 @@ def check_numbers(tape: Tape, largest: Mapping[int, int], outs: Iterable[int]) -
 
     Numbers that depend on the number of the trip and on counters alone are Python's; `largest` are
     the sizes of these by their nodes. Sums and products of them must not be larger than floats tell
-    apart, and `outs`, what other variables hold behind a trip, are none of them. Numbers of
+    apart, and `outs`, what other variables hold after a trip, are none of them. Numbers of
     Python's adapt to other types than their own, which are refused. So are sums of truth values.
     """
     moving, own, python = {*tape.inputs} - {*largest}, {*largest}, {*largest}
@@ -57,12 +57,12 @@ def check_numbers(tape: Tape, largest: Mapping[int, int], outs: Iterable[int]) -
             if primitive in OF_PYTHON and python.issuperset({*args} - {*fixed}):
                 python |= {i} if not any(t.shape for t in single) else set()
     if not python.isdisjoint(outs):
-        raise RefusedLoopError("a variable holds a number of Python's that changes")
+        raise RefusedLoopError("a variable holds a Python number that changes")
     return moving
 
 
 def size_of_number(nodes: Builder, node: int, own: Mapping[int, int]) -> int | None:
-    """The largest size of a number that is computed of Python's numbers `own`; None of others."""
+    """The largest size of a number computed from the Python numbers `own`; None of others."""
     primitive, args, _, types = nodes.nodes[node]
     single = [*types, *[nodes.nodes[a].type for a in args]]
     fixed = all(a in own or nodes.nodes[a].value is not None for a in args)
@@ -72,10 +72,10 @@ def size_of_number(nodes: Builder, node: int, own: Mapping[int, int]) -> int | N
 
 
 def check_precision(tape: Tape) -> None:
-    """Refuse single precision, to which NumPy's floats of 64 bits do not adapt."""
+    """Refuse single precision, to which NumPy floats of 64 bits do not adapt."""
     if any(t.dtype in _SINGLE for node in tape.nodes for t in node.types):
         raise RefusedLoopError(
-            "it computes in single precision, and a number of Python's becomes one of NumPy's"
+            "it computes in single precision, and a Python number becomes a NumPy number"
         )
 
 

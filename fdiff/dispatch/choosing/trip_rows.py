@@ -83,7 +83,7 @@ class TripRows:
         self.most_trips: int | None = None  # of a ``while``; None for any number
         self.most_inner_trips: int | None = None  # of a ``while`` in the body
         self.unshared = frozenset[str]()  # variables whose arrays no other name holds
-        self.dead = frozenset[str]()  # variables that nothing behind the loop reads
+        self.dead = frozenset[str]()  # variables that nothing after the loop reads
         self.owned = frozenset[str]()  # variables whose arrays nothing else held before the loop
         self.numbers_arrays = False  # whether the body has numbers of arrays
         self.lengths = False  # whether the trace relies on how much few trips append

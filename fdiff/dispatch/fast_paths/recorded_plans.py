@@ -31,7 +31,7 @@ _BITS = 44  # of an offset in an array: what stands above them in an address num
 
 
 class PlannedArray(DeviceArray):
-    """An array on a recording; a `scalar` is a number of the result, perhaps one of Python's."""
+    """An array on a recording; a `scalar` is a number of the result, perhaps a Python number."""
 
     __slots__ = ("python", "scalar")
     scalar: bool

@@ -48,7 +48,7 @@ def is_long(node: Node, args: Arrays) -> bool:
 
 
 def suspects(node: Node, args: Arrays, is_bad: IsBad | None) -> Iterator[BodyCall]:
-    """The runs of the bodies of a node that are worth a look; the search goes on behind them.
+    """The runs of the bodies of a node that are worth a look; the search goes on after them.
 
     In a loop of many trips, that is the trip with which the trips up to it become bad, if `is_bad`
     tells. In other nodes it is any run.
@@ -57,7 +57,7 @@ def suspects(node: Node, args: Arrays, is_bad: IsBad | None) -> Iterator[BodyCal
         yield from body_runs(node, args)
         return
     begin, carries, first = 0, node.param("carries"), int(node.primitive is LOOP)
-    end, several = (int(args[0]), 1) if first else (ENDLESS, 3)  # conditions before and behind
+    end, several = (int(args[0]), 1) if first else (ENDLESS, 3)  # conditions before and after
     for _ in range(SEARCHES):
         run, good, bad = partial_loop(node, args, begin), 0, end - begin
         if bad < 1 or not is_bad(run, bad):

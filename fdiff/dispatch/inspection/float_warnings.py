@@ -1,7 +1,7 @@
 """NumPy's warnings at the nodes of a tape, including those in loops and branches.
 
 Where a loop of many trips sets the processor's flags, the first trip that does so is run by NumPy.
-Lanes that a kernel masks may set flags, too: then the search goes on behind that trip.
+Lanes that a kernel masks may set flags, too: then the search goes on after that trip.
 """
 
 from __future__ import annotations

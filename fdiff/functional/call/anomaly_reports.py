@@ -14,7 +14,7 @@ from ...trace.derived_lines import DerivedLine, derivation_of, in_trips, written
 from ...tree import Spec
 from ...user_lines import Line, file_label, numbered
 
-SHOWN = 3  # entries whose values are shown, and nodes of the tape behind the one that is to blame
+SHOWN = 3  # entries whose values are shown, and nodes of the tape after the one that is to blame
 
 
 class Names(NamedTuple):
@@ -57,7 +57,7 @@ def anomaly_error(call: str, anomaly: Anomaly, names: Names) -> AnomalyError:
 
 
 def _first_nan(anomaly: Anomaly) -> Anomaly | None:
-    """The first node behind an infinity that is given where a NaN is made of it."""
+    """The first node after the given one that makes a NaN of an infinity; None if there is none."""
     for place, i in enumerate(anomaly.path):
         mask = np.isnan(anomaly.values[i]) if anomaly.tape.nodes[i].type.floating else None
         if mask is not None and np.any(mask):
@@ -96,7 +96,7 @@ def entries_in_words(value: object, mask: np.ndarray) -> str:
 
 
 def _line(anomaly: Anomaly) -> Line | None:
-    """The line of the node, or of the first behind it that has one."""
+    """The line of the node, or of the first after it that has one."""
     for i in anomaly.path:
         if i in anomaly.tape.lines:
             return anomaly.tape.lines[i][0]

@@ -139,7 +139,7 @@ def with_reports(
 ) -> object:
     """The result of the later stages (`rest`), with NumPy's warnings.
 
-    The processor's flags hint at these. An error of NumPy's names the trip of a loop.
+    The processor's flags hint at these. A NumPy error names the trip of a loop.
     """
     try:
         result = call.go_on() if rest is None else rest(call)

@@ -31,7 +31,7 @@ class _FaultPlace(Exception):  # noqa: N818 - it never leaves this module
 
 
 def note_place(error: Exception, call: OperatorCall) -> None:
-    """Note at an error of NumPy's by which line, and in which trip of a loop, it was raised.
+    """Add to a NumPy error a note with the line, and the trip of a loop, that raised it.
 
     The function that is called may have no loops, and its traceback may show the line. What writes
     to the outside, or is traced at each call, is not run once more.

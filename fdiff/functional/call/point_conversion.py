@@ -66,8 +66,8 @@ def as_point(value: object, call: str) -> object:
 def floating(args: tuple[object, ...], program: Program, f: Function) -> tuple[object, ...]:
     """The arguments, with integers among the differentiated ones as floats.
 
-    Where a list of numbers is an array, it becomes one. The user is told once, except of Python's
-    ints, and of what SciPy passes on: ``root(f, [1, 1], jac=...)`` asks the Jacobian at
+    Lists of numbers among these become arrays. A warning says so once, but not for Python ints, and
+    not for arrays that SciPy passes on: ``root(f, [1, 1], jac=...)`` calls the Jacobian with
     ``numpy.array([1, 1])``.
     """
     arguments, argnums = args, program.argnums

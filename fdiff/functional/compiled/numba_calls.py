@@ -218,7 +218,7 @@ def _shown_leaf(leaf: object) -> str:
 
 
 def _number(value: Any, dtype: np.dtype) -> object:
-    """A number of a dtype, of Python's classes where there is one."""
+    """A number of a dtype: a Python number where a Python class has this dtype."""
     if dtype.char == "d":
         return float(value)
     return complex(value) if dtype.char == "D" else dtype.type(value)

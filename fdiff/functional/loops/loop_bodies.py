@@ -34,7 +34,7 @@ ROWS = (
     "A body is run once, not once a trip: read it before the loop, draw random numbers there as "
     "rows, and make what a trip hands to the next a carry."
 )
-SHOWN = "A body is run once, not once a trip: give what is shown out, and show it behind the loop."
+SHOWN = "A body is run once, not once a trip: give what is shown out, and show it after the loop."
 WAYS = "Use numpy.where, fdiff.cond or fdiff.while_loop."
 
 
@@ -215,7 +215,7 @@ def with_extras_before(traced: TracedBody, count: int) -> Tape:
 
 
 def handles(leaves: Sequence[TracedArray], kinds: Sequence[OutputLeaf]) -> list[TracedArray]:
-    """The results of a loop as NumPy's arrays and scalars."""
+    """The results of a loop as NumPy arrays and scalars."""
     return [
         TracedArray(x.home, x.id, x.type, scalar=kind.scalar and not x.shape)
         for x, kind in zip(leaves, kinds, strict=True)
@@ -283,7 +283,7 @@ def settled_body(
 def _merged(
     leaves: Sequence[object], numbers: Sequence[bool], arguments: Sequence[TracedArray]
 ) -> list[object]:
-    """The arguments of a body, with Python's numbers among the leaves as they are."""
+    """The arguments of a body, with Python numbers among the leaves as they are."""
     rest = iter(arguments)
     carries = [x if number else next(rest) for x, number in zip(leaves, numbers, strict=True)]
     return [*carries, *rest]

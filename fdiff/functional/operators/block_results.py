@@ -43,7 +43,7 @@ def block_type(out: ArrayType, inn: ArrayType, mode: str) -> ArrayType:
     if out.ndim + inn.ndim > MOST_AXES:
         fact = (
             f"the result would have {out.ndim} + {inn.ndim} axes, the axes of the output and of"
-            f" the input, and NumPy's arrays have {MOST_AXES} at most."
+            f" the input, and NumPy arrays have {MOST_AXES} at most."
         )
         way = "Leave out axes of length 1, or differentiate a function of x.reshape(-1)."
         raise failure(InputError, UNNAMED, fact, way)

@@ -118,7 +118,7 @@ def kernel_of_address(source: object, call: str, partials: Function) -> UserKern
 
 
 class _Doubles(NamedTuple):
-    """The number of doubles that a C function takes, and of the zero integers behind them."""
+    """The number of doubles that a C function takes, and of the zero integers after them."""
 
     doubles: int
     ints: int = 0

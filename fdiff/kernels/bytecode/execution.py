@@ -18,7 +18,7 @@ from .interpreter import PARAMETERS, interpreter_text
 from .opcodes import table
 from .workspace_layout import DTYPES, dense_steps, laid
 
-SLACK = 64  # slots behind the last value that vectors may reach
+SLACK = 64  # slots after the last value that vectors may reach
 LINE_SECONDS = 2.5e-3  # 2.1 to 3.2 of it were measured, for 167 to 431 lines
 _functions: dict[str, Callable[..., int]] = {}
 _families: dict[frozenset[str], None] = {}  # of opcodes, in the interpreters of this process

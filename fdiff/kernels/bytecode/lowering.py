@@ -32,7 +32,7 @@ def result(node: Node) -> Layout:
 
 
 def _split(shape: Shape, axes: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """Entries before, along and behind axes that lie side by side; None if they do not."""
+    """Entries before, along and after axes that lie side by side; None if they do not."""
     axes = tuple(a for a in axes if shape[a] != 1)
     if not axes:
         return prod(shape), 1, 1
@@ -152,7 +152,7 @@ def _move_in_a_row(
 ) -> None:
     """Contiguous pieces, each copied to its place in the result, and zeros between them.
 
-    Whole vectors are moved: the next piece overwrites the garbage behind a piece.
+    Whole vectors are moved: the next piece overwrites the garbage after a piece.
     """
     end = 0
     for piece, at in pieces:

@@ -112,7 +112,7 @@ _SCAN = """
                 <slots>[target + at] = total
 """
 # --- index arrays: extra holds, for each of `b` of them, where it lies, the length and step of its
-# axis; then where the other operand lies; `c` entries lie side by side behind each index ---------
+# axis; then where the other operand lies; `c` entries lie side by side after each index ---------
 _PLACE = """
     base = extra[row + 3 * b]
     for j in range(count):

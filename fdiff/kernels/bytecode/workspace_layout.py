@@ -93,7 +93,7 @@ def in_order(type_: ArrayType) -> Layout | None:
 
 
 def viewed(op: Primitive, params: Params, source: Layout) -> tuple[Layout, int] | None:
-    """Layout of what a view of `source` shows, and how far it begins behind it.
+    """Layout of a view of `source`, and the offset of its first entry in `source`.
 
     NumPy is asked, by a view of memory that is never touched. None where it would make a copy.
     """

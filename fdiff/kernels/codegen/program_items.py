@@ -70,7 +70,7 @@ def _emit_versions(loop: VersionedLoop, symbols: SymbolTable, *, part: bool) -> 
     """A loop over runs of rows: each is found by reading ahead, and has the first version it fits.
 
     How many rows are read ahead follows from the length of the last run: rows that are read but lie
-    behind the end of a run are read again for the next one.
+    after the end of a run are read again for the next one.
     """
     rows, block = loop.fallback.rows, loop.fallback.block
     begin, rows = _part_of(rows) if part else ("0", rows)

@@ -184,7 +184,7 @@ class _LoopText:
                 yield let(self.own(f"x{k}"), name)
 
     def end(self) -> Iterator[TextLine]:
-        """Lines behind the last trip: results, and zeros for rows that no trip has."""
+        """Lines after the last trip: results, and zeros for rows that no trip has."""
         loop = self.loop
         for k, out in enumerate(self.outputs):
             name = loop.results[k]

@@ -81,7 +81,7 @@ class _InlineText:
 
 
 def _eliminated(text: _InlineText, rows: Matrix, *, may_fail: bool) -> tuple[Matrix, str]:
-    """Upper rows by elimination, and the sign of the exchange; rows go on behind the matrix.
+    """Upper rows by elimination, and the sign of the exchange; rows may be longer than the matrix.
 
     It ends the kernel where the matrix is singular if it `may_fail`; else the sign is 0 there.
     """

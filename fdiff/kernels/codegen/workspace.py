@@ -35,7 +35,7 @@ def allocate(
         buffer = WorkspaceBuffer(dims, t.dtype, t.rows, t.copies, t.least, over)
         begin = first.get(t.name, 0)
         pool = pools.setdefault(buffer, _Pool())
-        # Private results of parts are read behind the loop, when other workers may have gone on.
+        # Private results of parts are read after the loop, when other workers may have gone on.
         number = len(buffers) if t.copies == PARTS else pool.take(begin, len(buffers))
         if number == len(buffers):
             buffers.append(buffer)

@@ -34,7 +34,7 @@ _PARAMETER = re.compile(r"[a-z_]+")
 
 
 def graph_text(graph: KernelGraph, notes: Mapping[int, str] | None = None) -> str:
-    """Each operation as ``%3: f8[n0] = add %1, %2``, with a note behind those that have one."""
+    """Each operation as ``%3: f8[n0] = add %1, %2``, followed by its note if it has one."""
     lines: list[str] = []
     for i, op in enumerate(graph.ops):
         note = (notes or {}).get(i)
@@ -207,7 +207,7 @@ def nest_text(nest: Nest) -> Iterator[str]:
 
 
 def _by_depth(nest: Nest) -> tuple[list[list[str]], list[list[str]]]:
-    """The lines before the loop of each depth, and behind it."""
+    """The lines before the loop of each depth, and after it."""
     rank = len(nest.domain)
     before: list[list[str]] = [[] for _ in range(rank + 1)]
     after: list[list[str]] = [[] for _ in range(rank + 1)]

@@ -2,7 +2,7 @@
 
 Rows of two or three numbers would be inner loops of two or three iterations. Where such a size is
 known, the components are scalars (`normalise/scalarise.py`), and the loop runs over the rows. Where
-rows have some tens of entries, the axis of the rows is laid out behind the others
+rows have some tens of entries, the axis of the rows is laid out after the others
 (`normalise/rows_innermost.py`).
 """
 

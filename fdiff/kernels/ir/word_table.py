@@ -232,7 +232,7 @@ _COUNTED = (
     Word("rt.double", "i * -> f8", "what a C function of doubles gives; integers are C's int"),
     Word("rt.fortran", "i * -> ", "a routine whose arguments are passed by address"),
 )
-# Calls of any number of arguments: the number stands behind the word, as in ``rt.call3``.
+# Calls of any number of arguments: the number stands after the word, as in ``rt.call3``.
 COUNTED = {word.name: word for word in _COUNTED}
 # Words of kernels for GPUs alone, whose threads are lanes of warps.
 _OF_GPUS = (

@@ -2,7 +2,7 @@
 
 Each worker runs the whole kernel. Its parallel loops are split into parts, which are numbered
 through the kernel. Workers take parts from a shared counter (self-scheduling: Tang and Yew,
-Processor self-scheduling for multiple-nested parallel loops, ICPP 1986), and behind each loop they
+Processor self-scheduling for multiple-nested parallel loops, ICPP 1986), and after each loop they
 wait at a barrier until all parts up to there are done (a centralized barrier: Mellor-Crummey and
 Scott, ACM TOCS 9(1), 1991, section 3.1; it counts finished parts, not threads, so that a worker
 that the system starts late holds up nobody). A worker that comes after the last part finds the job

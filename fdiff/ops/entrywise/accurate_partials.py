@@ -42,7 +42,7 @@ def _floating(*dtypes: np.dtype) -> np.dtype:
 def slope_op(
     name: str, slopes: Callable[..., object], numpy: Callable[..., object], *sample: Callable[..., Array], text: str = ""
 ) -> Primitive:
-    """An elementwise op of floating-point numbers of one dtype; Python's numbers are double.
+    """An elementwise op of floating-point numbers of one dtype; Python numbers are double.
 
     Kernels compute `text`, or else the word of this name (`kernels/ir/word_table.py`).
     """

@@ -33,7 +33,7 @@ def all_mapped(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -
 
 
 def align(args: Sequence[TracedArray], mapped: Sequence[bool]) -> list[TracedArray]:
-    """Arguments of a batch with axes of length 1 behind the batch axis, so that the trailing axes still broadcast."""
+    """Arguments of a batch with axes of length 1 after the batch axis, so that the trailing axes still broadcast."""
     ndim = max(a.ndim - m for a, m in zip(args, mapped, strict=True))
     return [
         a.reshape((a.shape[0], *(1,) * (ndim - a.ndim + 1), *a.shape[1:])) if m and a.ndim - 1 < ndim else a

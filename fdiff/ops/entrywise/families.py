@@ -140,7 +140,7 @@ def elementwise_type(loop: Callable[..., np.dtype]) -> Callable[..., tuple[Array
 
 
 _AS_OPERANDS = LayoutRule("operands")
-# What Python's operators say of NumPy's scalars and arrays is what the ufuncs say, ten times sooner.
+# Python's operators give for NumPy scalars and arrays the results of the ufuncs, ten times sooner.
 _OPERATORS = {
     "{0} + {1}": EagerRule(operator.add, "+", ARITHMETIC),
     "{0} - {1}": EagerRule(operator.sub, "-", ARITHMETIC),
@@ -326,7 +326,7 @@ def multilinear(
     """An op that is linear in the arguments of each group taken together, while arguments of other groups stand still.
 
     `groups` holds places of arguments; None is one group of all. Arguments of no group are indices, which do not
-    move. ``transposes(bar, args, **params)`` gives the cotangents of the leading arguments, without indices behind
+    move. ``transposes(bar, args, **params)`` gives the cotangents of the leading arguments, without indices after
     them.
     """
 

@@ -91,7 +91,7 @@ def operator_of(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]
             eager = home.eager and stack.traces and home is stack.traces[-1]
             out = home.ufunc(ufunc, ordered) if eager else UFUNCS[ufunc](*ordered)
         if self.weak and out.type.dtype != BOOL and all(_is_python(x) for x in ordered):
-            return out.weakened()  # arithmetic of Python's numbers gives Python numbers
+            return out.weakened()  # arithmetic of Python numbers gives Python numbers
         return out
 
     return operate

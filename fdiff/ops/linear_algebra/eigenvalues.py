@@ -221,7 +221,7 @@ def _real_batch(args: Args, mapped: object, size: int, *, kept: int) -> list[obj
 
 
 _SPECTRA = [Sample(well_separated_matrices(2, 3, 3), {"kept": 1}), Sample(normal_matrices(4, 3, 3), {"kept": 0})]
-# Whether all eigenvalues are real, over all but the first `kept` axes; the dtypes of NumPy's results depend on it.
+# Whether all eigenvalues are real, over all but the first `kept` axes; the dtype of NumPy's result depends on it.
 real_spectrum = flat_op("real_spectrum", _real_type, _all_real, _real_batch, *_SPECTRA)
 
 

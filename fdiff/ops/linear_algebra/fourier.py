@@ -95,7 +95,7 @@ irdft = linear(
 
 
 def _fitted(x: TracedArray, n: int, axis: int) -> TracedArray:
-    """The first `n` entries along `axis`, with zeros behind where there are fewer."""
+    """The first `n` entries along `axis`, followed by zeros where there are fewer."""
     have = x.shape[axis]
     if have > n:
         return x[(*(slice(None),) * axis, slice(n))]

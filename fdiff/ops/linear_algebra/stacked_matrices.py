@@ -43,7 +43,7 @@ def solved_type(a: ArrayType, b: ArrayType, **_: object) -> tuple[ArrayType, ...
 
 
 def align_stacks(args: Args, mapped: Sequence[bool], core: Sequence[int]) -> list[TracedArray]:
-    """Arguments of a batch with axes of length 1 behind the batch axis, so that the stacks broadcast.
+    """Arguments of a batch with axes of length 1 after the batch axis, so that the stacks broadcast.
 
     `core` is the number of axes of a single argument: 2 for a matrix.
     """

@@ -18,7 +18,7 @@ Array = object  # a traced or a plain array
 
 
 def _column(x: Array, ndim: int) -> Array:
-    """`x` with ones behind its axis, so that it meets the first axis of an array of `ndim` axes."""
+    """`x` with ones after its axis, so that it meets the first axis of an array of `ndim` axes."""
     return np.reshape(x, (-1, *(1,) * (ndim - 1)))
 
 

@@ -118,7 +118,7 @@ def computed_part(ufunc: np.ufunc, operands: tuple[object, ...]) -> TracedArray 
 
 
 def _number(x: object, type_: MaskedType) -> object:
-    """A number beside a part, or an array that lies along the axes behind the mask."""
+    """A number beside a part, or an array that lies along the axes that follow the mask's."""
     if type(x) in (int, float, complex) or isinstance(x, np.number):
         return x
     if isinstance(x, MaskedPart) or not isinstance(x, (TracedArray, np.ndarray)):

@@ -23,7 +23,7 @@ _type = vars(Handle)["type"]
 
 
 class DeferredLength(TracedArray):
-    """The first ``count + 1`` rows of `padded` along `axis`; the rows behind repeat the last one."""
+    """The first ``count + 1`` rows of `padded` along `axis`; later rows repeat the last one."""
 
     __slots__ = ("_axis", "_count", "_padded")
 

@@ -1,6 +1,6 @@
 """Roots and fixed points that loops on the tape iterate to: their derivatives, by the implicit function theorem.
 
-The op `solution` stands behind the loop, and takes one more step of Newton's method from there. Its rules give the
+The op `solution` stands after the loop, and takes one more step of Newton's method from there. Its rules give the
 derivatives of ``x(p)`` where ``F(x, p) = 0``: ``dx = -inv(dF/dx) F_p dp`` (A. Griewank and A. Walther, "Evaluating
 Derivatives", 2nd ed., SIAM 2008, section 15.1). Under `vmap` each element has an equation of its own in the rules, too.
 """

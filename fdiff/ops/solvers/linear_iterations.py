@@ -74,7 +74,7 @@ def _iterations(
     *args: np.ndarray, shape: Shape, transposed: bool, name: str, options: tuple[tuple[str, object], ...],
     preconditioner: object, places: bool, **_: object,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """SciPy's run; a traced preconditioner is the four operands behind the start."""
+    """SciPy's run; a traced preconditioner is the four operands after the start."""
     data, _, cols, starts, b, start, *others = args
     if others:
         preconditioner = matrix_of(others[0], others[2], others[3], shape, transposed=places)

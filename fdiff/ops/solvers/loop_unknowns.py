@@ -53,7 +53,7 @@ class Unknown:
             raise current().fail(fact, "Use numpy.where, or fdiff.optimize.root.")
 
     def next(self, x: Array) -> Array:
-        """The value behind one step."""
+        """The value after one step."""
         value = self.body.spliced([x], self._held)[0]
         if self.fixed:
             return value

@@ -161,7 +161,7 @@ def _infer(*types: ArrayType, call: SolverCall, rows: int, wrt: tuple[int, ...])
 
 
 def _arguments(args: Sequence[object], call: SolverCall, join: Callable[[object, object], object]) -> list[object]:
-    """The arguments of the wider call: the first state with its sensitivities behind it."""
+    """The arguments of the wider call: the first state with its sensitivities after it."""
     starts, place = len(_names(call)), call.starts.index("y0")
     extras = len(call.bodies[0].tape.input_types) - 2
     begin, tangents = args[starts + extras], args[starts + extras + 1 :]

@@ -89,7 +89,7 @@ def _end_of_jumps(every: Sequence[dis.Instruction], k: int) -> object:
     """Where unconditional jumps from an instruction end.
 
     The position of an instruction, or, if that returns a constant, which constant: there may be
-    several such returns in place of one behind both arms.
+    several such returns in place of one after both arms.
     """
     for _ in range(len(every)):
         i = every[k]

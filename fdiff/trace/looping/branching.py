@@ -147,7 +147,7 @@ class Paths:
         return places, depth
 
     def now(self, variable: Variable) -> TracedArray:
-        """The value of a variable behind all trips."""
+        """The value of a variable after all trips."""
         places, depth = variable
         written = self._written(places)
         if len(written) >= depth:

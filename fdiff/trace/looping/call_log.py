@@ -68,7 +68,7 @@ class CallLog(LoopDetector):
         self.varying: set[tuple[object, int, int]] = set()
         self.writes: list[TracedArray] = []
         self.before: dict[int, int] = {}  # by id of what is stored into: its node until then
-        self.spoiled = self.pending = False  # `pending`: a call is to be logged behind the last one
+        self.spoiled = self.pending = False  # `pending`: a call is to be logged after the last one
         self.reasons: dict[Line | None, str] = {}  # why loops were not rolled, by where they begin
         self.branches, self.tails = Branches(), Tails()
         self.inner: list[tuple[Line, int, int, int, str]] = []  # loops of traces inside

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _new = object.__new__
 _ROWS = (FLOAT_ROW, INT_ROW)
 NESTED = 300  # calls of a loop in another one, which may come again, from which it is a node
-KEPT = 3000  # calls of a loop whose handles are remembered, for what reads them behind it
+KEPT = 3000  # calls of a loop whose handles are remembered, for reads of them after the loop
 MISMATCH = object()  # no result: the call differs from the template's item
 
 
@@ -73,7 +73,7 @@ class Frame(TripNodes):
         self.slots = [None] * template.size
         self.rows = [[] for _ in template.row_kinds]
         self.inits: list[TracedArray] = []
-        self.resumed: list[TracedArray] = []  # the carries behind the trips of the log
+        self.resumed: list[TracedArray] = []  # the carries after the trips of the log
         self.begun: dict[int, int] = {}
         self.logged = 0
         self.trip = Trip(self, 0)

@@ -24,7 +24,7 @@ def loops_around(code: CodeType, at: int) -> list[int]:
 
 
 def loop_behind(line: Line) -> Line:
-    """Where the first loop begins behind an instruction; its own place if there is none."""
+    """Where the first loop begins after an instruction; its own place if there is none."""
     code, at = line
     if isinstance(code, str):
         return line

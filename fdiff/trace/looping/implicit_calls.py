@@ -140,6 +140,4 @@ def _note_view(log: CallLog) -> None:
         log.reasons[loop_of(call)] = _VIEWED
 
 
-_VIEWED = (
-    "`a[k] += x` makes an array of NumPy's traced by a view of it (`a[k] = a[k] + x` does not)"
-)
+_VIEWED = "`a[k] += x` makes a NumPy array traced by a view of it (`a[k] = a[k] + x` does not)"

@@ -230,7 +230,7 @@ def starts_of_windows(shape: Structure) -> dict[int, int]:
 
 
 def _enter_starts(part: Structure, count: int, starts: dict[int, int]) -> int:
-    """Enter the windows of a part behind `count` values; the number of values with the part."""
+    """Enter the windows of a part after `count` values; the number of values with the part."""
     if part.__class__ is not tuple:
         return count + (part is not HANDLE and part is not LOCAL)
     if part[0] is slice and part[1] is int and part[2] is int:

@@ -60,7 +60,7 @@ def _takes_logged(template: LoopTemplate) -> bool:
 def _takes(frame: Frame, calls: Sequence[LoggedCall], carried: Mapping[Carry, TracedArray]) -> bool:
     """Let a frame take calls in the log for its first trips; whether all of them fit.
 
-    Behind them it carries what it would be given there.
+    Its carries are then the values after these trips.
     """
     template, path = frame.template, frame.template.paths[0]
     if not _note_nodes(frame, calls):

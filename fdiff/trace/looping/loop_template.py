@@ -121,7 +121,7 @@ class LoopTemplate:
         self.plan: AskedPlan | None = None  # of its questions
         self.outputs: dict[int, int] = {}  # by slot of an out: the output of the body
         # By slot of an out that later trips store into: the carries that it is until then, by lag;
-        # and the output of the body that is the last of them behind a trip.
+        # and the output of the body that is the last of them after a trip.
         self.stored_later: dict[int, list[int]] = {}
         self.finals: dict[int, int] = {}
         # By slot of an invariant that is a view of what is stored into: the slot of that, and how.
@@ -182,7 +182,7 @@ class LoopTemplate:
                 elif reference[0] == MADE:
                     _, lag, k, out = reference
                     if out < 0:
-                        raise UnrolledError("a view that a loop inside takes is read behind it")
+                        raise UnrolledError("a view that a loop inside takes is read after it")
                     if calls[k].kind(out) is None:  # or an earlier call made more
                         raise UnrolledError("a call gives one of its arguments among others")
                     if lag and isinstance(calls[k].kind(out)[0], MaskedType):

@@ -2,7 +2,7 @@
 
 Its handles are what it carries, its invariants and the handles in its rows. Its other values are
 the number of its trips and the content of its rows. Its results are the handles of its last trip,
-and the handles of earlier trips that are read behind it. Tracing compilers nest the traces of inner
+and the handles of earlier trips that are read after it. Tracing compilers nest the traces of inner
 loops likewise (A. Gal et al., Trace-based just-in-time type specialization for dynamic languages,
 PLDI 2009): docs/decisions/plain-loops-that-branch.md.
 """
@@ -181,7 +181,7 @@ def loop_node(
     first: int | None,
     begun: Mapping[int, int] = MappingProxyType({}),
 ) -> list[int]:
-    """The outputs of the node of a loop; what it stores into is as it is behind it.
+    """The outputs of the node of a loop, and the content of arrays that the loop stores into.
 
     `handles` are what it carries and then its invariants; `begun` are the nodes, by id, of those
     that were stored into since it began. Of the user's iterations, the one with number `first` is

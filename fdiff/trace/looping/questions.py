@@ -20,7 +20,7 @@ from .logged_calls import LoggedCall, same, taken_apart
 
 
 class Question:
-    """A question of Python's to a handle: for a number of class `kind`."""
+    """A question that Python asks a handle: for a number of class `kind`."""
 
     __slots__ = ("__name__", "kind")
 

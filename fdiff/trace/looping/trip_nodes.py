@@ -1,4 +1,4 @@
-"""The nodes of a frame's trips, and of handles behind the loop: docs/decisions/plain-loops.md."""
+"""The nodes of a frame's trips, and of handles after the loop: docs/decisions/plain-loops.md."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class TripNodes:
         return self._entry_of(self.stack(self.template.outputs[slot]), trip)
 
     def _behind(self, slot: int, trip: int) -> int:
-        """The node, behind the loop, of what a trip made and later ones store into."""
+        """The node, after the loop, of an array that a trip made and later trips store into."""
         carries = self.template.stored_later[slot]
         age = self.trips - trip
         if age <= len(carries):

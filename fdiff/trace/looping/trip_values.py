@@ -109,7 +109,7 @@ class TripValues:
             self.nodes[i] = self.frame.trace.own(handle)
 
     def answer(self, question: Question) -> complex | None:
-        """The answer to the next question of Python's; None where the trace has to decide."""
+        """The answer to Python's next question; None where the trace has to decide."""
         path, k = self.frame.path, self.asked
         if not self._run(*self.plan.segments[path][k]):
             return None
@@ -130,7 +130,7 @@ class TripValues:
         self.asked = 0
 
     def enter(self, outs: Sequence[int]) -> None:
-        """Rely on all answers behind the loop, whose last carries are `outs`; note their values."""
+        """Rely on all answers after the loop, whose last carries are `outs`; note their values."""
         self.guards.expect(outs[-1], value=True)
         if not self.failed:
             for i, out in zip(self.plan.tape.inputs, outs, strict=False):

@@ -168,7 +168,7 @@ def _parts_to_next_snapshot(length: Array, snapshots: Array) -> Array:
     """Parts to the next snapshot, where `length` parts and `snapshots` snapshots are left.
 
     With ``b(s, r) = binom(s + r, s)`` and the least `r` for which ``b(s, r) >= length``, any step
-    that leaves at most ``b(s - 1, r)`` parts behind and ``b(s, r - 1)`` before it is best.
+    with at most ``b(s - 1, r)`` parts after it and ``b(s, r - 1)`` before it is best.
     """
 
     def runs(flat: list[TracedArray]) -> Sequence[Array]:

@@ -34,8 +34,8 @@ class Pullback(NamedTuple):
     `places`: values, which the reverse loop has in place of the nodes `kept.nodes` of the sweep,
     then the entries that are stored over, of which it restores the carries `kept.restored`.
 
-    Of the outputs `masked` the sweep has a mask, too, behind all cotangents, and gives one of those
-    that are carries, and one of the inputs `left_out`.
+    The sweep also takes masks of the outputs `masked`, after all cotangents. It gives masks of the
+    carries among these, and of the inputs `left_out`.
     """
 
     swept: Tape

@@ -97,7 +97,7 @@ class _Reverse(NamedTuple):
     """The body of a reverse loop, and which invariants and rows of the loop it reads.
 
     ``(*bars, *sums, *restored, *invariants, *kept, *rows, *out_bars)`` gives ``(*bars, *sums,
-    *restored, *row_bars)``. Behind the bars, sums, row bars and out bars stand their masks.
+    *restored, *row_bars)``. The bars, sums, row bars and out bars are each followed by their masks.
     """
 
     body: Tape
@@ -205,7 +205,7 @@ def _cotangents(
 def _delivered(pulls: Pullback, last: int, results: TracedArrays, count: int) -> list[object]:
     """The cotangents of the `count` arguments of a loop, from the results of its reverse loop.
 
-    That is: of carries, of invariants and of rows cotangents, each time with the masks behind.
+    Cotangents of carries, of invariants and of rows, each followed by their masks.
     """
     bars: list[object] = [ZERO] * count
     parts = (
@@ -317,7 +317,7 @@ def _batch_trips(
 
 @kept_by_value
 def _masked(body: Tape, carries: int, rows: int) -> Tape:
-    """The body of a loop with two more inputs: trips behind the invariants, then the index."""
+    """The body of a loop with two more inputs: trips after the invariants, then the index."""
     last = len(body.inputs) - rows
     with SimplifyingTrace("vmap") as trace:
         state = [trace.input(t) for t in body.input_types[:last]]

@@ -140,7 +140,7 @@ def _loop_as_calls(tape: Tape, i: int, places: EntriesOf) -> dict[int, Replaceme
     patterns = loop_patterns(tape, node, places)
     if patterns is None:
         return {}
-    first = int(node.primitive is LOOP)  # behind the number of trips, which is a constant
+    first = int(node.primitive is LOOP)  # after the number of trips, which is a constant
     types = [tape.nodes[a].type for a in node.args[first:]]
     replacements: dict[int, Replacement] = {}
     items = [j for j, n in enumerate(tape.nodes) if n.primitive is ITEM and n.args[0] == i]

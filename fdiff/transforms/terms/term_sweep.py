@@ -59,8 +59,8 @@ def _columns(type_: ArrayType) -> int:
 class LinearSweep:
     """The nodes of a linear tape in a trace, and the terms of those that move.
 
-    `opaque` are the nodes behind one whose structure cannot be told, with that one. No node has
-    more than `most` entries.
+    `opaque` are the nodes whose structure is unknown, and all nodes that depend on these. No node
+    has more than `most` entries.
     """
 
     most = 1 << 28

@@ -28,7 +28,7 @@ class Simulator:
 
     def __init__(self) -> None:
         self._cuda = adapter.numba_cuda()
-        self._array = type(self._cuda.device_array(1))  # a simulated array around one of NumPy's
+        self._array = type(self._cuda.device_array(1))  # a simulated array around a NumPy array
 
     def view(self, value: object) -> DeviceArray:
         if isinstance(value, self._array):
@@ -103,7 +103,7 @@ def _memory(address: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray
 
 
 def _as_numpy_array(array: DeviceArray) -> np.ndarray:
-    """A device array as one of NumPy's, over the same memory, which it keeps alive."""
+    """A device array as a NumPy array over the same memory, which it keeps alive."""
     if isinstance(array.owner, np.ndarray) and array.owner.ctypes.data == array.address:
         return array.owner.view(array.dtype).reshape(array.shape)
     if array.strides is None:

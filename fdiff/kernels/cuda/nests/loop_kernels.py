@@ -203,7 +203,7 @@ class _ThreadText:
         return f"np.uint8({self.mine(scalar)})" if dtype == "b1" else self.mine(scalar)
 
     def _lines_after_trips(self, count: str) -> Iterator[str]:
-        """Lines behind the last trip: results, and zeros for rows that no trip has."""
+        """Lines after the last trip: results, and zeros for rows that no trip has."""
         for k, out in enumerate(self.program.outputs):
             name = self.loop.results[k]
             if k < self.loop.carries:

@@ -20,7 +20,7 @@ from .nest_mapping import scattered_updates
 from .partial_results import PartialMemory
 
 # One block sorts by a bitonic network (D. E. Knuth, The Art of Computer Programming 3, section
-# 5.3.4); behind the keys there is room up to the next power of two.
+# 5.3.4); after the keys there is room up to the next power of two.
 SORT = """\
 def sort_keys(keys, count, thread, threads):
     padded = np.int64(1)

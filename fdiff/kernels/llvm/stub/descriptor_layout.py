@@ -238,7 +238,7 @@ def _input(entry: KernelInput, at: int, strides: int, dims: int) -> list[int]:
     ]  # fmt: skip
 
 
-# The classes of numbers of a dtype; the value stands right behind the head of such an object.
+# The classes of numbers of a dtype; the value stands right after the head of such an object.
 NUMBERS: dict[np.dtype, tuple[type, ...]] = {
     np.dtype("f8"): (float, np.float64), np.dtype("f4"): (np.float32,),
     np.dtype("c16"): (complex, np.complex128), np.dtype("c8"): (np.complex64,),

@@ -4,7 +4,7 @@ Its ``self`` is a call descriptor (`descriptor_layout`), whose fields are macros
 ``D_size`` is a word of the header, ``I_rank`` a field of an input, ``O_``, ``L_``, ``U_`` and
 ``S_`` are fields of outputs, look-ups, unpacking and steps of the result. The stub follows
 CPython's vectorcall protocol (PEP 590). Objects are read by their layout: ``PyObject_HEAD``, the
-numbers behind it, and NumPy's ``PyArrayObject_fields`` (numpy/_core/include/numpy/ndarraytypes.h),
+numbers after it, and NumPy's ``PyArrayObject_fields`` (numpy/_core/include/numpy/ndarraytypes.h),
 which are part of binary interfaces; `interpreter_abi` compares them with the running interpreter.
 """
 
@@ -82,7 +82,7 @@ _FRAME = """\
     # ---
 """
 
-# Arguments are registers; behind them come the items of structured arguments. Then the parts of the
+# Arguments are registers; after them come the items of structured arguments. Then the parts of the
 # frame: addresses of data, slots of scalars, strides, and arrays that are copies.
 _REGISTERS = """\
     room = COPY_WORDS

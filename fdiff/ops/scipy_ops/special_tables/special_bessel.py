@@ -82,7 +82,7 @@ def _unless_far(kind: str, v: object, x: TracedArray, sign: object, near: object
 
 
 def _whole(n: TracedArray) -> TracedArray:
-    """The order that SciPy takes: it leaves out what is behind the point."""
+    """The order that SciPy takes: the integer part of a float."""
     return np.trunc(n) if n.dtype.kind == "f" else n
 
 

@@ -167,7 +167,7 @@ def _shape(types: Sequence[ArrayType]) -> tuple[int, ...]:
 
 
 def alias(name: str) -> None:
-    """Register a ufunc of SciPy that is the same function as one of NumPy's."""
+    """Register a SciPy ufunc that computes the same function as a NumPy ufunc."""
     UFUNCS[_ufunc(name)] = ufunc_caller(PRIMITIVES[name], _ufunc(name))
 
 
