@@ -118,8 +118,8 @@ class Tape:
         rows = []
         for i, node in enumerate(self.nodes):
             types = ", ".join(map(str, node.types))
-            told = dict.fromkeys(map(numbered, self.lines.get(i, ())))
-            line = "; ".join(show_line(line).strip() for line in told)
+            lines_of_node = dict.fromkeys(map(numbered, self.lines.get(i, ())))
+            line = "; ".join(show_line(line).strip() for line in lines_of_node)
             rows.append((f"%{i}", types, printable(operation_text(node)), printable(line)))
         return rows
 

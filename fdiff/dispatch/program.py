@@ -262,7 +262,7 @@ class Program:
             with driven(driver := loop_driver() if choosing else None):
                 variant, extra = trace_checking_memos(request)
             if driver is not None:
-                loops = driver.told(variant.traced.loops)
+                loops = driver.reasoned(variant.traced.loops)
                 variant.traced = variant.traced._replace(loops=loops)
                 variant.conditions = variant.conditions._replace(lengths=driver.lengths)
             if eager:

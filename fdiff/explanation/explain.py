@@ -89,10 +89,10 @@ def explain(
     >>> import fdiff
     >>> def loss(w, x):
     ...     return np.sum(np.tanh(x @ w))
-    >>> told = fdiff.explain(fdiff.grad(loss), "f8[3]", "f8[100,3]")
-    >>> told.cost("Jacobian").mode, told.dependence["out0", "w"].value
+    >>> explained = fdiff.explain(fdiff.grad(loss), "f8[3]", "f8[100,3]")
+    >>> explained.cost("Jacobian").mode, explained.dependence["out0", "w"].value
     ('reverse', 'nonlinear')
-    >>> [step.tier.tier for step in told.steps]
+    >>> [step.tier.tier for step in explained.steps]
     ['NumPy']
     """
     check_callable(f, "explain")

@@ -113,8 +113,8 @@ class Facts:
         --------
         >>> import numpy as np
         >>> import fdiff
-        >>> told = fdiff.explain(lambda x: np.sum(x * x), np.ones(100))
-        >>> told.cost("gradient").mode
+        >>> explained = fdiff.explain(lambda x: np.sum(x * x), np.ones(100))
+        >>> explained.cost("gradient").mode
         'reverse'
         """
         for row in self.costs:

@@ -25,42 +25,42 @@ _SHADES = {"none": "#f4f4f4", "steps": "#f4f4f4", "linear": "#dcefdc", "quadrati
 _NONLINEAR = "#f9dcd6"
 
 
-def html_of(told: Facts) -> str:
+def html_of(facts: Facts) -> str:
     """The whole explanation; kernels are folded away."""
-    parts = [_head(told), _arrays(told), _costs(told), _dependence(told)]
-    parts += [_step(step, k, len(told.steps)) for k, step in enumerate(told.steps)]
+    parts = [_head(facts), _arrays(facts), _costs(facts), _dependence(facts)]
+    parts += [_step(step, k, len(facts.steps)) for k, step in enumerate(facts.steps)]
     return f"<div class='fdiff-explanation'>{''.join(parts)}</div>"
 
 
-def _head(told: Facts) -> str:
-    notes = "".join(f"<br>{escape(note)}" for note in told.notes)
+def _head(facts: Facts) -> str:
+    notes = "".join(f"<br>{escape(note)}" for note in facts.notes)
     return (
-        f"<p><b>{escape(told.call)}</b>: {counted(len(told.tape), 'node')} recorded; no derivative"
-        f" run, nothing compiled{notes}</p>"
+        f"<p><b>{escape(facts.call)}</b>: {counted(len(facts.tape), 'node')} recorded; no"
+        f" derivative run, nothing compiled{notes}</p>"
     )
 
 
-def _arrays(told: Facts) -> str:
+def _arrays(facts: Facts) -> str:
     rows = [
         (f.name, str(f.type), f.role, f"its {f.fixed} must stay" if f.fixed else "")
-        for f in told.inputs
+        for f in facts.inputs
     ]
-    rows += [(name, str(type_), "result", "") for name, type_ in told.outputs]
-    lines = "".join(f"<br><code>{escape(line)}</code>" for line in told.guards)
+    rows += [(name, str(type_), "result", "") for name, type_ in facts.outputs]
+    lines = "".join(f"<br><code>{escape(line)}</code>" for line in facts.guards)
     taken = f"<p>Traced for the branches taken at{lines}</p>" if lines else ""
-    loops = _table("Python loops", ("line", ""), told.loops) if told.loops else ""
+    loops = _table("Python loops", ("line", ""), facts.loops) if facts.loops else ""
     return _table("Arrays", ("name", "type", "what it is", ""), rows) + taken + loops
 
 
-def _costs(told: Facts) -> str:
-    rows = [cost_cells(row) for row in told.costs if not row.refused]
+def _costs(facts: Facts) -> str:
+    rows = [cost_cells(row) for row in facts.costs if not row.refused]
     heads = (*COST_HEADS[:4], "NumPy time", "memory", "kernel time", "memory", COST_HEADS[-1])
     refused = [
         f"no {' '.join(filter(None, (row.mode, row.what)))}: {row.refused}"
-        for row in told.costs
+        for row in facts.costs
         if row.refused
     ]
-    words = "<br>".join(map(escape, (*refused, *picked_words(told.costs))))
+    words = "<br>".join(map(escape, (*refused, *picked_words(facts.costs))))
     caption = "Costs of one call: predicted, with data in the cache; * is what fdiff picks"
     return _table(caption, heads, rows, right=True) + f"<p>{words}</p>"
 
@@ -101,16 +101,18 @@ def _kernel(step: StepFact) -> str:
     )
 
 
-def _dependence(told: Facts) -> str:
-    names = told.dependence.inputs[:MOST_NAMES]
-    outputs = told.dependence.outputs[:MOST_NAMES]
+def _dependence(facts: Facts) -> str:
+    names = facts.dependence.inputs[:MOST_NAMES]
+    outputs = facts.dependence.outputs[:MOST_NAMES]
     if not names or not outputs:
         return ""
-    if len(told.tape) > LONGEST:
-        return f"<p>Dependence: ask .dependence; with {len(told.tape):,} nodes it may take long</p>"
+    if len(facts.tape) > LONGEST:
+        return (
+            f"<p>Dependence: ask .dependence; with {len(facts.tape):,} nodes it may take long</p>"
+        )
     body = ""
     for output in outputs:
-        degrees = [told.dependence[output, name].value for name in names]
+        degrees = [facts.dependence[output, name].value for name in names]
         cells = "".join(
             f"<td style='{_LEFT};background:{_SHADES.get(d, _NONLINEAR)};color:#222'>{d}</td>"
             for d in degrees

@@ -27,47 +27,47 @@ _MOST_NESTS = 8  # of a kernel that are listed, and as many stored values
 MOST_NAMES = 12  # of inputs in the table of dependence
 
 
-def explanation_text(told: Facts) -> str:
+def explanation_text(facts: Facts) -> str:
     """The whole explanation."""
-    parts = [_head(told), _arrays(told), _loops(told), _costs(told)]
-    for number, step in enumerate(told.steps):
-        parts += [_execution(step, number, len(told.steps)), _kernel(step)]
-    parts.append(_dependence(told))
+    parts = [_head(facts), _arrays(facts), _loops(facts), _costs(facts)]
+    for number, step in enumerate(facts.steps):
+        parts += [_execution(step, number, len(facts.steps)), _kernel(step)]
+    parts.append(_dependence(facts))
     whole = "\n\n".join("\n".join(lines) for part in parts if (lines := list(part)))
     return printable_lines(whole)
 
 
-def _head(told: Facts) -> Iterator[str]:
-    where = "" if told.device == "cpu" else f", device={told.device!r}"
-    nodes = counted(len(told.tape), "node")
-    yield f"{told.call}{where}: {nodes} recorded; no derivative run, nothing compiled"
-    yield from (f"note: {note}" for note in told.notes)
+def _head(facts: Facts) -> Iterator[str]:
+    where = "" if facts.device == "cpu" else f", device={facts.device!r}"
+    nodes = counted(len(facts.tape), "node")
+    yield f"{facts.call}{where}: {nodes} recorded; no derivative run, nothing compiled"
+    yield from (f"note: {note}" for note in facts.notes)
 
 
-def _arrays(told: Facts) -> Iterator[str]:
+def _arrays(facts: Facts) -> Iterator[str]:
     rows = [
         (fact.name, str(fact.type), fact.role, f"its {fact.fixed} must stay" if fact.fixed else "")
-        for fact in told.inputs
+        for fact in facts.inputs
     ]
-    rows += [(name, str(type_), "result", "") for name, type_ in told.outputs]
+    rows += [(name, str(type_), "result", "") for name, type_ in facts.outputs]
     yield "Arrays"
     yield from _aligned(rows)
-    if told.guards:
-        yield f"  traced for the branches taken at {counted(len(told.guards), 'line')}:"
-        yield from (f"    {line}" for line in told.guards)
+    if facts.guards:
+        yield f"  traced for the branches taken at {counted(len(facts.guards), 'line')}:"
+        yield from (f"    {line}" for line in facts.guards)
 
 
-def _loops(told: Facts) -> Iterator[str]:
-    if told.loops:
+def _loops(facts: Facts) -> Iterator[str]:
+    if facts.loops:
         yield "Python loops"
-        yield from _aligned(told.loops)
+        yield from _aligned(facts.loops)
 
 
-def _costs(told: Facts) -> Iterator[str]:
+def _costs(facts: Facts) -> Iterator[str]:
     yield "Costs of one call (times are predicted, with data in the cache; * is what fdiff picks)"
     rows = [COST_GROUPS, COST_HEADS]
     refused: list[Cost] = []
-    for row in told.costs:
+    for row in facts.costs:
         if row.refused:
             refused.append(row)
         else:
@@ -75,8 +75,8 @@ def _costs(told: Facts) -> Iterator[str]:
     yield from _aligned(rows, right=range(1, len(COST_HEADS)))
     for row in refused:
         yield f"  no {' '.join(filter(None, (row.mode, row.what)))}: {row.refused}"
-    yield from (f"  {line}" for line in picked_words(told.costs))
-    uncounted = dict.fromkeys(name for row in told.costs for name in row.uncounted)
+    yield from (f"  {line}" for line in picked_words(facts.costs))
+    uncounted = dict.fromkeys(name for row in facts.costs for name in row.uncounted)
     if uncounted:
         yield f"  not counted in operations: {', '.join(uncounted)}"
 
@@ -131,21 +131,21 @@ def _stored(fusion: Fusion) -> Iterator[str]:
         yield f"    and {len(report.stored) - _MOST_NESTS} more"
 
 
-def _dependence(told: Facts) -> Iterator[str]:
-    names = told.dependence.inputs[:MOST_NAMES]
-    if not names or not told.dependence.outputs:
+def _dependence(facts: Facts) -> Iterator[str]:
+    names = facts.dependence.inputs[:MOST_NAMES]
+    if not names or not facts.dependence.outputs:
         return
-    if len(told.tape) > LONGEST:
-        yield f"Dependence: ask .dependence; with {len(told.tape):,} nodes it may take long"
+    if len(facts.tape) > LONGEST:
+        yield f"Dependence: ask .dependence; with {len(facts.tape):,} nodes it may take long"
         return
     yield "Dependence (of each result on each input, all others held fixed)"
     rows = [("", *names)]
     rows += [
-        (output, *(told.dependence[output, name].value for name in names))
-        for output in told.dependence.outputs[:MOST_NAMES]
+        (output, *(facts.dependence[output, name].value for name in names))
+        for output in facts.dependence.outputs[:MOST_NAMES]
     ]
     yield from _aligned(rows)
-    left = len(told.dependence.inputs) - len(names)
+    left = len(facts.dependence.inputs) - len(names)
     if left:
         yield f"  and {left} more inputs: ask .dependence"
 

@@ -43,8 +43,8 @@ def in_force() -> AnomalyMode | None:
         return None
     alive = [mode for reference in [*_entered] if (mode := reference()) is not None]
     latest = alive[-1] if alive and alive[-1].enabled else None
-    told, ended = _told[0], len(alive) < len(_entered)
-    if ended or latest is not (told and told()) or (latest is None and told is not None):
+    heard, ended = _told[0], len(alive) < len(_entered)
+    if ended or latest is not (heard and heard()) or (latest is None and heard is not None):
         _told[0] = _being_told  # after an exception they are told again
         for listener in listeners:
             listener(latest is not None and latest.check_nan)

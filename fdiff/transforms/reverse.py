@@ -334,8 +334,8 @@ class _ReverseSweep(CotangentSums):
         if derived_lines.wanted.on and argument is None:
             for k, a in enumerate(args):
                 if self.wanted[a]:
-                    told = derived_lines.derived_line(line, node.primitive, "reverse", k)
-                    self._pull(node, seeds, operands, outs, told, k)
+                    derived = derived_lines.derived_line(line, node.primitive, "reverse", k)
+                    self._pull(node, seeds, operands, outs, derived, k)
             return
         types: tuple[ArrayType, ...]
         if len(args) == 2:  # in half the time: it is asked of every node

@@ -175,7 +175,7 @@ class Simplifier(Builder):
         It enters what `textbook_replay` enters: a node that no rewrite is asked for, and that is no
         constant, is entered here, without the call of `add`, and is the tape's own where it can be.
         """
-        numbers, nodes, lines, told = self._ids, self.nodes, self.lines, tape.lines
+        numbers, nodes, lines, tape_lines = self._ids, self.nodes, self.lines, tape.lines
         notable, constants = self.notable.keys(), self.constants
         ids = [-1] * len(tape.nodes)
         renumbered = ids.__getitem__
@@ -204,8 +204,8 @@ class Simplifier(Builder):
                     if mode & NOTED or (primitive is add and operands[0] == operands[1]):
                         self._note(count)
             ids[i] = node_id
-            if i in told and node_id not in lines:
-                lines[node_id] = told[i]
+            if i in tape_lines and node_id not in lines:
+                lines[node_id] = tape_lines[i]
         return ids
 
 

@@ -79,8 +79,8 @@ def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> GraphStru
                     k = places[target] = len(nodes)
                     nodes.append(target)
                 key.append((k, nr) if nr else k)
-    if (told := budget.get()) is not None:
-        key.append(("budget", told))
+    if (memory := budget.get()) is not None:
+        key.append(("budget", memory))
     if wanted is not None:
         key.append(tuple([(places.get(node, -1), nr) for node, nr in wanted]))
     return GraphStructure(tuple(key), nodes, places, values, slots)

@@ -101,10 +101,10 @@ def _values(node: GraphNode, bars: Mapping[int, Part], value: np.ndarray, mask: 
     lines: list[str] = []
     for entry in np.argwhere(np.broadcast_to(mask, value.shape))[:SHOWN]:
         at = tuple(map(int, entry))
-        told = [f"{name} = {x[at]}" for name, x in arrays.items() if x.shape == value.shape]
-        told += [f"{name} = {x}" for name, x in arrays.items() if not x.shape and value.shape]
-        if told:
-            lines.append(f"\n{f'at {list(at)}: ' if at else ''}{', '.join(told)}")
+        entries = [f"{name} = {x[at]}" for name, x in arrays.items() if x.shape == value.shape]
+        entries += [f"{name} = {x}" for name, x in arrays.items() if not x.shape and value.shape]
+        if entries:
+            lines.append(f"\n{f'at {list(at)}: ' if at else ''}{', '.join(entries)}")
     return "".join(lines)
 
 

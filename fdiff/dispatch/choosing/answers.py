@@ -192,11 +192,11 @@ def runs_of(
             raise RefusedLoopError("an iteration looks at a value")
         if trace.guards.expected or trace.guards.pinned:
             raise RefusedLoopError("an iteration looks at a value from outside")
-        told = tuple([answer for _, answer in answers.asked])
+        replies = tuple([answer for _, answer in answers.asked])
         for k, node in enumerate([*[node for node, _ in answers.asked], None]):
-            if questions.setdefault(told[:k], node) != node:
+            if questions.setdefault(replies[:k], node) != node:
                 raise RefusedLoopError("it asks for other values when it is run again")
-        scripts += [(*told[:k], True) for k in range(len(script), len(told))]
+        scripts += [(*replies[:k], True) for k in range(len(script), len(replies))]
         numbers = [h for h, _ in answers.loop.numbers]
         yield PathRun(answers.asked, values, own, numbers, answers.demands, answers.arrays)
         if not scripts:

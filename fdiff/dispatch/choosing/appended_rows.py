@@ -108,8 +108,8 @@ class AppendedRows:
                 if kind.scalar and not kind.python:
                     _check_number(value, run, loop, variables)
                 partner = None if kind.scalar else self._partner(run, value)
-                told = kinds.setdefault(place, kind), partners.setdefault(place, partner)
-                if told != (kind, partner):
+                first = kinds.setdefault(place, kind), partners.setdefault(place, partner)
+                if first != (kind, partner):
                     raise RefusedLoopError(
                         "it appends values of several types, or with other names"
                     )
@@ -146,8 +146,8 @@ class AppendedRows:
             entry = np.zeros(kind.type.shape) if value is ABSENT else value
             nodes.append(trace.lift(entry, kind.type.dtype))
         nodes += [run.arrays.number(own[place]) for place in self.numbered]
-        told = [own[each.first] is not ABSENT for each in self.lists if each.uneven]
-        return nodes + [trace.lift(np.array(int(t), INT), INT) for t in told]
+        appends = [own[each.first] is not ABSENT for each in self.lists if each.uneven]
+        return nodes + [trace.lift(np.array(int(a), INT), INT) for a in appends]
 
     def arrays(self, run: PathRun) -> list[object]:
         """The arrays that a run appends, but for those that variables hold, too."""
@@ -172,9 +172,9 @@ class AppendedRows:
             for k, tag in tags.items():
                 trips = np.flatnonzero(relied_on(trace, row, tag))
                 self._others |= {(int(trip), place): k for trip in trips}
-        told = iter(rows[len(self.kinds) + len(self.numbered) : self.width])
+        flags = iter(rows[len(self.kinds) + len(self.numbered) : self.width])
         self._trips = [
-            self._appending(trace, own, next(told), loop) if own.uneven else range(loop.length)
+            self._appending(trace, own, next(flags), loop) if own.uneven else range(loop.length)
             for own in self.lists
         ]
         for place, kind in enumerate(self.kinds):
@@ -182,9 +182,9 @@ class AppendedRows:
                 self._rely_on(trace, self._rows[place].id)
 
     def _appending(
-        self, trace: Trace, own: GrownList, told: TracedArray, loop: TripRows
+        self, trace: Trace, own: GrownList, flags: TracedArray, loop: TripRows
     ) -> Sequence[int]:
-        """The places of a list's elements in its rows, of which a row of flags tells the trips.
+        """The places of a list's elements in its rows; the row `flags` says which trips append.
 
         The trace relies on the number of trips that append, and on the flags if they append Python
         numbers. Else the rows are gathered.
@@ -192,16 +192,16 @@ class AppendedRows:
         guards, places = trace.guards, range(own.first, own.end)
         if trace.calls is None or enclosing_loop(trace) is not None:
             raise RefusedLoopError("it appends to a list on some paths alone")
-        if not guards.is_known(told.id) or guards.is_batched(told.id):
+        if not guards.is_known(flags.id) or guards.is_batched(flags.id):
             raise RefusedLoopError("how much it appends is not at hand")
         loop.lengths |= loop.length <= SHORT
         if any(self.kinds[place].python for place in places):
-            which = np.array(guards.value(told.id, "appended"))
-            guards.expect(told.id, which)
+            which = np.array(guards.value(flags.id, "appended"))
+            guards.expect(flags.id, which)
             return [int(trip) for trip in np.flatnonzero(which)]
         trace.calls.depth += 1  # the calls are none of the user's
         try:
-            sums = apply(_SUMS, told, axis=0, reverse=False)
+            sums = apply(_SUMS, flags, axis=0, reverse=False)
             number = sums[-1]
             count = int(np.array(guards.value(number.id, "appended")))
             guards.expect(number.id, count)

@@ -45,8 +45,8 @@ def _check_run(paths: BodyPaths, run: PathRun) -> None:
         if axes != sorted(axes):
             raise RefusedLoopError("a variable holds an array that is not in C order")
     # Other variables are not read after a result.
-    told = [_is_own(a, run) or paths.loop.flag_of(a) is not None for _, a in arrays]
-    kept = [id(root_of(a)) for (r, a), t in zip(arrays, told, strict=True) if r or not t]
+    settled = [_is_own(a, run) or paths.loop.flag_of(a) is not None for _, a in arrays]
+    kept = [id(root_of(a)) for (r, a), t in zip(arrays, settled, strict=True) if r or not t]
     if any(r and kept.count(id(root_of(a))) > 1 for r, a in arrays):
         raise RefusedLoopError("two variables hold one array")
 

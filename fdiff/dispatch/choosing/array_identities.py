@@ -123,8 +123,8 @@ def numbers_before(
         return [TracedArray(met.trace, node, WHOLE, scalar=True) for node in nodes]
     numbers = dict[int, int]()
     own = [root_of(v) if isinstance(v, TracedArray) else v for v in values]
-    told = [numbers.setdefault(id(v), len(numbers)) for v in own]
-    return [np.array(n, INT) for n in (*told, *[len(numbers) for _ in fresh])]
+    own_numbers = [numbers.setdefault(id(v), len(numbers)) for v in own]
+    return [np.array(n, INT) for n in (*own_numbers, *[len(numbers) for _ in fresh])]
 
 
 def hand_numbers(
@@ -163,6 +163,6 @@ def relied_on(trace: Trace, numbers: TracedArray, number: TracedArray) -> np.nda
     same, guards = apply(_EQUAL, numbers, number), trace.guards
     if not guards.is_known(same.id) or guards.is_batched(same.id):
         raise RefusedLoopError("two variables may hold one array")
-    told = np.array(guards.value(same.id, "compared arrays"))
-    guards.expect(same.id, told)
-    return told
+    equal = np.array(guards.value(same.id, "compared arrays"))
+    guards.expect(same.id, equal)
+    return equal

@@ -57,15 +57,15 @@ class Driver:
         self.sources: dict[str, str] = {}
         self.lengths = False
 
-    def told(self, loops: Loops) -> Loops:
+    def reasoned(self, loops: Loops) -> Loops:
         """The facts about loops, with the reason why a loop with branches does not choose."""
-        told = []
+        facts = []
         for line, times, trips, calls, reason in loops:
             name, number = numbered(line)
             source = self.sources.get(f"{name}:{number}") if reason else None
             why = f"; more may follow from its branches, by its source: {source}" if source else ""
-            told.append((line, times, trips, calls, reason + why))
-        return (*told,)
+            facts.append((line, times, trips, calls, reason + why))
+        return (*facts,)
 
     def __call__(
         self, rows: object, names: LoopNames, body: Body, cells: Cells

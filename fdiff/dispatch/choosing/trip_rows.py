@@ -17,11 +17,11 @@ from ...capture.sources.loop_frames import LoopNames
 from ...primitive import FUNCTIONS
 from ...trace import Trace, TracedArray
 from ...trace.handler_arguments import resolve
+from ...trace.looping.periods import HandleKind
 from ...user_lines import user_line
 from .variables import FLOAT
 
 Row = range | np.ndarray | TracedArray
-Kind = tuple[ArrayType, bool, bool]  # the type, and whether it is scalar and weak
 UNBOUNDED = 1 << 40  # trips of a ``while``: more than a run makes
 
 
@@ -32,7 +32,7 @@ class StackedRow:
     Python's.
     """
 
-    def __init__(self, elements: Sequence[object], *, kind: Kind, plain: bool) -> None:
+    def __init__(self, elements: Sequence[object], *, kind: HandleKind, plain: bool) -> None:
         self.elements, self.kind = elements, kind
         self.whole: np.ndarray | TracedArray | None = None
         if plain:
@@ -188,7 +188,7 @@ def _stacked(elements: Sequence[object]) -> StackedRow | None:
     return StackedRow(elements, kind=kind, plain=all(isinstance(v, float) for v in values))
 
 
-def _kind(value: object) -> Kind | None:
+def _kind(value: object) -> HandleKind | None:
     """The type of a number or an array, and whether it is scalar and weak; None of other values."""
     if isinstance(value, float):
         return FLOAT, True, type(value) is float

@@ -63,7 +63,7 @@ def note_place(error: Exception, call: OperatorCall) -> None:
 
 def _has_trips(tape: Tape) -> bool:
     """Whether a tape holds loops, or values that loops have computed."""
-    lines = [line for told in tape.lines.values() for line in told]
+    lines = [line for own in tape.lines.values() for line in own]
     looped = any(isinstance(line, TripLine) for line in lines)
     return looped or next(tape.bodies(), None) is not None
 

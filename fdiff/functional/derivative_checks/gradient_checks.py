@@ -123,9 +123,9 @@ def _user_cotangents(function: FunctionUnderCheck, grad_outputs: object) -> list
     bars = [np.asarray(detached(bar)) for bar in cast("Sequence[object]", sequence)]
     shapes = [out.shape for out in function.outputs]
     if [bar.shape for bar in bars] != shapes or any(bar.dtype.kind not in "fc" for bar in bars):
-        told = ", ".join(f"{bar.dtype}{bar.shape}" for bar in bars)
+        types = ", ".join(f"{bar.dtype}{bar.shape}" for bar in bars)
         fact = (
-            f"grad_outputs must be arrays of floats shaped like the outputs, {shapes}, not {told}."
+            f"grad_outputs must be arrays of floats shaped like the outputs, {shapes}, not {types}."
         )
         raise failure(InputError, function.call, fact, "Leave it out: cotangents are drawn then.")
     return bars

@@ -76,8 +76,8 @@ def _worst(
     out = _entry("output", o, function.outputs[o], int(row))
     inn = _entry("input", i, function.inputs[i], int(column))
     was, now = float(measured[row, column]), float(analytical[row, column])
-    told = f"{out} by {inn} is {was:.9g} numerically, {now:.9g} analytically"
-    return f"\nThe largest difference: {told}."
+    difference = f"{out} by {inn} is {was:.9g} numerically, {now:.9g} analytically"
+    return f"\nThe largest difference: {difference}."
 
 
 def _entry(what: str, k: int, array: np.ndarray, place: int) -> str:

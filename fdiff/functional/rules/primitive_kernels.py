@@ -108,8 +108,8 @@ def _encloses(node: Any, mark: tuple[object, ...]) -> bool:
 
 def kernel_of_address(source: object, call: str, partials: Function) -> UserKernel:
     """The kernel that calls a C function of doubles, which gives a double."""
-    address, told = _address(source, call)
-    doubles, ints = told or _Doubles(_count(partials, call))
+    address, parameters = _address(source, call)
+    doubles, ints = parameters or _Doubles(_count(partials, call))
     operands = ", ".join(f"np.float64({{{k}}})" for k in range(doubles)) + ", 0" * ints
     text = f"{{T}}(rt.double{doubles + ints}({{{doubles}}}, {operands}))"
     step = KernelStep(text, tuple(range(doubles + 1)))

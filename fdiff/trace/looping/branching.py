@@ -19,7 +19,7 @@ from ..masked_parts import MaskedPart
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, may_vary, same
 from .loop_template import LoopTemplate, Path, UnrolledError
-from .periods import INVARIANT, MADE, Kind, Reference, TemplateCall, Varying
+from .periods import INVARIANT, MADE, HandleKind, Reference, TemplateCall, Varying
 from .questions import Question
 
 PATHS = 16  # of a loop at most
@@ -289,7 +289,7 @@ class BranchingTemplate(LoopTemplate):
         return super()._slot(reference)
 
 
-def _kind(handle: TracedArray) -> Kind:
+def _kind(handle: TracedArray) -> HandleKind:
     if isinstance(handle, MaskedPart):
         raise UnrolledError("entries picked by a mask live on in later iterations")
     return handle.type, handle.scalar, handle.weak

@@ -27,7 +27,7 @@ from .periods import (
     INVARIANT,
     MADE,
     Fixed,
-    Kind,
+    HandleKind,
     Period,
     Reference,
     Shifted,
@@ -111,11 +111,11 @@ class LoopTemplate:
         self.key, self.reentrant, self.nested = key, False, False
         self.checked = 0  # calls, in all trips so far
         self.invariants: list[TracedArray] = []
-        self.row_kinds: list[Kind] = []
+        self.row_kinds: list[HandleKind] = []
         self.examples: list[object] = []  # what the rows held: numbers, arrays, handles
         self._places: dict[int, int] = {}
         self.made: list[Slots] = []  # of each call
-        self.kinds: list[Kind] = []  # by slot
+        self.kinds: list[HandleKind] = []  # by slot
         self.paths: list[Path] = []
         self.body: Tape | None = None
         self.plan: AskedPlan | None = None  # of its questions
@@ -237,7 +237,7 @@ class LoopTemplate:
             raise UnrolledError("a call is made of one array after the other")
         return self._row(handle, (handle.type, handle.scalar, handle.weak))
 
-    def _row(self, example: object, kind: Kind) -> Varying:
+    def _row(self, example: object, kind: HandleKind) -> Varying:
         array = example if isinstance(example, (TracedArray, np.ndarray)) else None
         if kind[0].ndim > 1 and array is not None and layout_of(array):
             raise UnrolledError("arrays that differ from trip to trip are not in C order")
@@ -357,12 +357,12 @@ class LoopTemplate:
         return [*self.mutated, *(slot for slots in self.stored_later.values() for slot in slots)]
 
 
-def _kind(call: LoggedCall, out: int) -> Kind:
-    kind: Kind | None = call.kind(out)
+def _kind(call: LoggedCall, out: int) -> HandleKind:
+    kind: HandleKind | None = call.kind(out)
     return call.types[out] if kind is None else kind  # a call may give one of its arguments
 
 
-def _number_kind(value: object) -> Kind:
+def _number_kind(value: object) -> HandleKind:
     """The kind of the traced value that stands for a number or an array in the body."""
     type_ = row_type(value)
     return type_, not type_.shape and not hasattr(value, "flags"), value.__class__ is float

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .checked_trips import Frame
     from .loop_template import LoopTemplate
 
-COUNT, EQUAL, TABLE = range(3)  # how a row is told: start and step; the only entry; all entries
+COUNT, EQUAL, TABLE = range(3)  # the forms of a row: start and step; the only entry; all entries
 
 
 class LoggedLoop(LoggedCall):
@@ -118,21 +118,21 @@ def contents(frame: Frame, hows: Sequence[int]) -> tuple[list[Any], list[object]
     """The handles of a loop that was run (None if unbound), its other values, its rows' kinds."""
     handles = [*frame.inits, *frame.slots[: len(frame.template.invariants)]]
     values: list[object] = [frame.trips]
-    told: list[int] = []
+    forms: list[int] = []
     for k, entries in enumerate(frame.rows):
         row = entries[: frame.trips]
         if isinstance(frame.template.examples[k], TracedArray):
             handles += row
             continue
-        how = hows[len(told)] if hows else None
-        how, parts = _told(row, how, frame.template.row_kinds[k][0])
-        told.append(how)
+        how = hows[len(forms)] if hows else None
+        how, parts = _row_form(row, how, frame.template.row_kinds[k][0])
+        forms.append(how)
         values += parts
-    return handles, values, told
+    return handles, values, forms
 
 
-def _told(row: Sequence[Any], how: int | None, type_: ArrayType) -> tuple[int, list[object]]:
-    """How a row is told, as before if it can be, and the values that tell it."""
+def _row_form(row: Sequence[Any], how: int | None, type_: ArrayType) -> tuple[int, list[object]]:
+    """The form of a row, `how` if this is possible, and the values that state the row."""
     if how in (None, COUNT) and all(entry.__class__ is int for entry in row):
         step = row[1] - row[0] if len(row) > 1 else 0
         if all(entry == row[0] + k * step for k, entry in enumerate(row)):

@@ -30,8 +30,8 @@ Place = tuple[tuple[CodeType, int], ...]
 # (INVARIANT, handle): the very same one; (MADE, lag, k, out): what call `k` made so many periods
 # before; (ROW, handle): another one of the same type each time.
 Reference = tuple[Any, ...]
-Kind = tuple[ArrayType, bool, bool]  # type, scalar, weak
-# How an argument is compared (`trip_checks.py`): the way, with what, and its class or bound.
+HandleKind = tuple[ArrayType, bool, bool]  # its type, and whether it is scalar and weak
+# How an argument is compared (`trip_checks.py`): how, with what, and its class or bound.
 QuickCheck = tuple[int, Any, Any]
 
 
@@ -78,7 +78,7 @@ class TemplateCall:
     outs: list[int]  # the slots of its outs; for an out that is an argument, the argument's slot
     views: list[bool]  # which of its outs are views
     only_out: int  # the slot of the only out, else -1
-    kind: Kind  # of the only out
+    kind: HandleKind  # of the only out
     returned_argument: int | None  # the argument that is the result, -1 for None, else None
     inner: LoopTemplate | None  # of a loop
     child: int  # the slot for the frame of a loop that was run

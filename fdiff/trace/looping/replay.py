@@ -31,7 +31,7 @@ from .logged_calls import (
 from .loop_template import LoopTemplate, Path, UnrolledError
 from .nested_loops import LoggedLoop, loop_node, rows_of
 from .path_bodies import check_prefixes, joined
-from .periods import Fixed, Kind, Shifted, TemplateCall, Varying
+from .periods import Fixed, HandleKind, Shifted, TemplateCall, Varying
 from .questions import Question
 from .trip_values import AskedPlan
 
@@ -254,7 +254,7 @@ class _Replay:
         if base is not new and (inputs.get(id(base)) in template.stored or id(base) in later):
             raise UnrolledError("a view of an array that is stored into lives on")
 
-    def _input(self, kind: Kind) -> TracedArray:
+    def _input(self, kind: HandleKind) -> TracedArray:
         type_, scalar, weak = kind
         handle = self.inner.input(type_, scalar=scalar, weak=weak)
         if type_.floating:
