@@ -223,11 +223,6 @@ def _run(
     return own, [resolve(value_of(cell)) for cell in body(entries(), *own)[1:]]
 
 
-def answers_of(trace: Trace) -> Answers | None:
-    """The answers in the run of a body that is traced; None outside of bodies."""
-    return trace.calls if isinstance(trace.calls, Answers) else None
-
-
 def enclosing_loop(trace: Trace) -> EnclosingLoop | None:
     """The loop whose body is traced; None outside of bodies."""
     return trace.calls.loop if isinstance(trace.calls, Answers) else None

@@ -18,7 +18,7 @@ from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, apply_many, splice
 from ...trace.looping.call_log import CallLog
 from ...transforms.loops.branch_tree import BranchPath, branching_body, negated
-from .answers import Answers, Body, answers_of, runs_of
+from .answers import Answers, Body, runs_of
 from .appended_rows import AppendedRows, in_places
 from .array_identities import (
     equal_pairs,
@@ -59,17 +59,12 @@ class BodyPaths:
     """
 
     def __init__(
-        self,
-        answers: Answers,
-        variables: Sequence[Variable],
-        rows: TripRows,
-        body: Body,
-        *,
-        inner: bool,
-    ) -> None:
+        self, answers: Answers, variables: Sequence[Variable], rows: TripRows, body: Body, *,
+        nested: bool,
+    ) -> None:  # fmt: skip
         self.loop = loop = answers.loop
         self.inner, self.variables, self.rows = loop.trace, variables, rows
-        self.body, self.nested = body, inner
+        self.body, self.nested = body, nested
         self.index = self.inner.input(WHOLE, scalar=True, weak=True)
         if not (rows.is_while or rows.is_statement):
             loop.sizes[self.index.node] = rows.size()
@@ -90,7 +85,7 @@ class BodyPaths:
         check_views(self.inner, variables, views, self.runs)
         asks = loop.branches or any(run.asked for run in self.runs)
         asks |= any(v.option for v in variables)  # whether it is None, from the next pass on
-        if not (asks or inner or rows.is_while):
+        if not (asks or nested or rows.is_while):
             raise RefusedLoopError(UNBRANCHED)
         for k, v in enumerate(variables):
             if rows.to_function_end and v.local:
@@ -159,14 +154,14 @@ class BodyPaths:
 
     # ----------------------------------------------------------------------------------- the body
 
-    def finish(self, *, inner: bool) -> None:
+    def finish(self) -> None:
         """Make the body of the loop, which may be in the body of another one."""
         tape, order, paths, moving = self._whole()
         if not self.settled:
             return
         asked = {node for path in paths for node, _ in path.asked}
         self.branches = self.loop.branches or bool(asked)
-        if not inner and moving.isdisjoint(asked) and self.rows.is_while:
+        if not self.nested and moving.isdisjoint(asked) and self.rows.is_while:
             raise RefusedLoopError(UNBRANCHED)
         for node in asked:
             check_condition(tape, node)
@@ -281,7 +276,7 @@ class BodyPaths:
                 log.leave(log.frame)
             log.forget()
         old = len(trace.builder.nodes)
-        around = answers_of(trace)
+        around = trace.calls if isinstance(trace.calls, Answers) else None
         state = self._state(trace, around)
         results = self._results(trace, state)
         numbers = results[len(self.carried) + len(self.loose) :]
@@ -319,9 +314,8 @@ class BodyPaths:
         if around is not None:
             last = numbers[len(tags) : len(tags) + len(self.fresh)]
             hand_numbers(around, self.variables, values, tags, last)
-        self.appended.hold(values)
-        if around is not None:
             around.loop.branches |= self.branches
+        self.appended.hold(values)
         return values
 
     def _state(self, trace: Trace, around: Answers | None) -> list[object]:

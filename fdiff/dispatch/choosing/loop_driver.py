@@ -194,11 +194,11 @@ def _entered(
             answers = Answers(EnclosingLoop(inner, outer, rows, splits), surroundings)
             inner.calls = inner.listener = answers
             try:
-                paths = BodyPaths(answers, variables, rows, taken, inner=outer is not None)
+                paths = BodyPaths(answers, variables, rows, taken, nested=outer is not None)
                 if paths.settled:
                     check_arrays(paths)
                     taken.check(variables, inner=outer is not None)
-                    paths.finish(inner=outer is not None)
+                    paths.finish()
             except NewAttributeError:
                 continue
             finally:
