@@ -18,6 +18,8 @@ from ..process.forking import no_fork
 from ..process.garbage_collection import collector_paused
 from ..process.memory_reserve import check_room
 
+# ruff: noqa: F401 - type checkers and editors read these imports; nothing here uses them
+# pyright: reportUnusedImport=false
 if TYPE_CHECKING:
     from .bytecode import BytecodeExecutable, RefusedError
     from .bytecode import prepare as encode
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
     from .codegen.source_generation import text_after
     from .compiler_choice import check_compiler, compiler_of
     from .cost_forecast import Fusion, KernelForecast, fusion_of, kernel_forecast
-    from .cuda.cuda_compiler import compile_cuda
-    from .cuda.cuda_compiler import cuda_text as cuda_text
+    from .cuda.cuda_compiler import compile_cuda, cuda_text
     from .cuda.cuda_compiler import launches_of as cuda_launches
     from .cuda.cuda_compiler import missing as missing_on_cuda
     from .cuda.devices.adapter import fault_in_words as cuda_fault
@@ -95,98 +96,7 @@ if TYPE_CHECKING:
     from .thread_pool import one_thread, threads
     from .user_texts import UserTextError, rule_of_text
 
-__all__ = [
-    "ATTRIBUTES",
-    "FIXED",
-    "NOT_IN_ORDER",
-    "OTHER_SHAPE",
-    "OWNED",
-    "PASSES",
-    "SHARED_OUT",
-    "WORKSPACE",
-    "ArrayArgument",
-    "BareKernel",
-    "BytecodeExecutable",
-    "CEntry",
-    "CParameter",
-    "CSignature",
-    "CStatus",
-    "CacheInfo",
-    "CallLayout",
-    "CallParts",
-    "CallSignature",
-    "Calls",
-    "ClockedKernel",
-    "CudaDevice",
-    "CudaExecutable",
-    "Executable",
-    "FunctionType",
-    "Fusion",
-    "KernelForecast",
-    "KernelInput",
-    "KernelOutput",
-    "KernelRecord",
-    "Lookup",
-    "Number",
-    "NumberArgument",
-    "Place",
-    "Preconditions",
-    "RecordTable",
-    "RefusedError",
-    "Result",
-    "ResultStep",
-    "SequencedCopy",
-    "SequencedKernel",
-    "TapeCosts",
-    "Unpack",
-    "UserTextError",
-    "ValueArgument",
-    "as_word",
-    "bind_entry_stub",
-    "buffer_bytes",
-    "cache_clear",
-    "cache_info",
-    "can_schedule",
-    "check_compiler",
-    "clocked_kernel",
-    "compile",
-    "compile_cuda",
-    "compiler_is_busy",
-    "compiler_of",
-    "costs_of_tape",
-    "cuda_device",
-    "cuda_fault",
-    "cuda_launches",
-    "cuda_simulated",
-    "cuda_text",
-    "encode",
-    "entry_stub",
-    "error_of",
-    "facts",
-    "flops_of_node",
-    "fusion_of",
-    "has_kernel",
-    "hash_of",
-    "kernel_forecast",
-    "kernel_sequence",
-    "missing",
-    "missing_on_cuda",
-    "on_disk",
-    "one_thread",
-    "predict_seconds",
-    "record_caller",
-    "rule_of_text",
-    "seen",
-    "source",
-    "started",
-    "stub_fault",
-    "supported",
-    "text_after",
-    "threads",
-    "workspace",
-]
-
-# The modules of names that are not in `compiler`, and then those that have another name there.
+# The modules of names that are not in `kernel_lookup`, then names that differ from their module's.
 _NAMES = {
     "bytecode": "BytecodeExecutable RefusedError",
     "c_entry": "CEntry",
@@ -195,7 +105,7 @@ _NAMES = {
     "codegen.source_generation": "text_after",
     "compiler_choice": "check_compiler compiler_of",
     "cost_forecast": "Fusion KernelForecast fusion_of kernel_forecast",
-    "cuda.cuda_compiler": "compile_cuda",
+    "cuda.cuda_compiler": "compile_cuda cuda_text",
     "cuda.devices.cuda_executable": "CudaExecutable",
     "cuda.devices.device": "CudaDevice",
     "executable": "BareKernel CallParts Executable",
@@ -227,7 +137,6 @@ _HOMES = {name: (home, name) for home, names in _NAMES.items() for name in names
     "cuda_fault": ("cuda.devices.adapter", "fault_in_words"),
     "cuda_launches": ("cuda.cuda_compiler", "launches_of"),
     "cuda_simulated": ("cuda.devices.adapter", "simulated"),
-    "cuda_text": ("cuda.cuda_compiler", "cuda_text"),
     "encode": ("bytecode", "prepare"),
     "missing_on_cuda": ("cuda.cuda_compiler", "missing"),
 }

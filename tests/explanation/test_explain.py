@@ -499,7 +499,7 @@ def test_the_page_shows_what_is_printed(tmp_path, monkeypatch):
         "import linecache\n"
         f"code = {code!r}\n"
         "linecache.cache['explain.md'] = (0, None, code.splitlines(keepends=True), 'explain.md')\n"
-        "exec(compile(code + 'print(told)', 'explain.md', 'exec'))\n"
+        "exec(compile(code + 'print(explained)', 'explain.md', 'exec'))\n"
     )
     printed = output_of(script, FDIFF_CACHE_DIR=str(tmp_path))
     due = re.compile(r"taken \d+ ms")  # a quarter of it where a second core is free

@@ -1,6 +1,8 @@
 """Whether code has no effect but on its own variables, as its source tells.
 
-All that is not listed here counts as an effect.
+All that is not listed here counts as an effect. The NumPy functions are not taken from the registry
+(`fdiff/primitive.py`): it has functions that store into arguments (`put`) or call other functions
+(`piecewise`), lacks functions that make arrays (`zeros`), and grows as tables load (`solve`).
 """
 
 from __future__ import annotations
