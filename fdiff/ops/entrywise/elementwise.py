@@ -8,7 +8,7 @@ both one-sided derivatives at ties of `maximum` and `minimum`, and 0 for `absolu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import log as _log
 from math import pi
 
@@ -16,9 +16,9 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, broadcast, loop_dtypes, promote, real_dtype
 from ...errors import warn
-from ...facets import Kink, LayoutRule
+from ...facets import Kink, LayoutRule, Structure
 from ...hooks import hooks
-from ...kernel_rule import Kind
+from ...kernel_rule import KernelRule, Kind
 from ...primitive import UFUNCS, ZERO, Primitive
 from ...tape import Node
 from ...trace import TracedArray, apply, constant_value, current, implements
@@ -40,7 +40,7 @@ from .accurate_partials import (  # fmt: skip
     zero_power_log,
 )
 from .broadcasting import stretch
-from .families import elementwise, kind_of, refuse, ufunc_caller
+from .families import ENTRYWISE, elementwise, kind_of, refuse, ufunc_caller
 from .quotients_of_sums import over_a_sum
 from .sample_domains import above_one, count, plane, positive, real, truth, unit, whole
 
@@ -76,7 +76,7 @@ subtract = elementwise(
 )
 multiply = elementwise(
     "multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,),
-    rewrites=rewrites.MULTIPLY, terms=terms.multiplied,
+    rewrites=rewrites.MULTIPLY, structure=ENTRYWISE._replace(terms=terms.multiplied),
 )
 divide = elementwise(
     "divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), kink=DENOMINATOR,
@@ -151,11 +151,14 @@ def _no_power_slope(x: TracedArray, y: TracedArray) -> tuple[object, object]:
 
 _POWER = Kink("a base of 0 with an exponent below 1 (in the exponent, also a negative base)", _no_power_slope)
 power = elementwise(
-    "power", "rt.power({0}, {1})", power_slopes, sample=(positive, real),
-    constants=(
-        (0, "{T}(1)"), (1, "{0}"), (2, "{0} * {0}"), (3, "{0} * {0} * {0}"), (-1, "{T}(1) / {0}"), (-2, "{T}(1) / ({0} * {0})"),
+    "power",
+    KernelRule(
+        Kind.ELEMENTWISE, "rt.power({0}, {1})", literals=(0.5,), checks_whole=True,  # LLVM makes a square root of 0.5
+        constants=(
+            (0, "{T}(1)"), (1, "{0}"), (2, "{0} * {0}"), (3, "{0} * {0} * {0}"), (-1, "{T}(1) / {0}"), (-2, "{T}(1) / ({0} * {0})"),
+        ),
     ),
-    literals=(0.5,), checks_whole=True, kink=_POWER, rewrites=rewrites.POWER,  # LLVM makes a square root of 0.5
+    power_slopes, sample=(positive, real), kink=_POWER, rewrites=rewrites.POWER,
 )
 UFUNCS[np.float_power] = ufunc_caller(power, np.float_power)
 _general_power = ufunc_caller(power, np.power)
@@ -301,7 +304,7 @@ def _smaller_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[o
     return (share(x < y, x == y, out), share(y < x, x == y, out))
 
 
-_EXTREME = {"chooses": True, "kink": TIE}
+_EXTREME = {"structure": ENTRYWISE._replace(chooses=True), "kink": TIE}
 maximum = elementwise("maximum", "rt.maximum({0}, {1})", _larger_shares, kind=Kind.MAXIMUM, rewrites=rewrites.MAXIMUM, **_EXTREME)
 minimum = elementwise("minimum", "rt.minimum({0}, {1})", _smaller_shares, kind=Kind.MINIMUM, rewrites=rewrites.MINIMUM, **_EXTREME)
 
@@ -362,7 +365,7 @@ def comparison(name: str, sign: str) -> Primitive:
     if_first, if_second = sign in ("<", "<=", "!="), sign in (">", ">=", "!=")  # what holds for a negative operand
     first = f"({{0}} < 0) | (np.uint64({{0}}) {sign} {{1}})" if if_first else f"({{0}} >= 0) & (np.uint64({{0}}) {sign} {{1}})"
     second = f"({{1}} < 0) | ({{0}} {sign} np.uint64({{1}}))" if if_second else f"({{1}} >= 0) & ({{0}} {sign} np.uint64({{1}}))"
-    return elementwise(name, f"{{0}} {sign} {{1}}", None, mixed_signs=(first, second))
+    return elementwise(name, KernelRule(Kind.ELEMENTWISE, f"{{0}} {sign} {{1}}", mixed_signs=(first, second)), None)
 
 
 equal = comparison("equal", "==")
@@ -428,16 +431,17 @@ def _converted(x: np.dtype, *, dtype: np.dtype) -> np.dtype:
 # `convert` changes the dtype of the tangent with the dtype of the value.
 where = elementwise(
     "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, complex_formulas=(formulas.WHERE,), numpy=np.where, loop=_chosen,
-    sample=(truth, real, real), unit_slopes=True, rules=(_where_jvp, _where_vjp), rewrites=rewrites.WHERE, terms=terms.selected,
+    sample=(truth, real, real), unit_slopes=True, rules=(_where_jvp, _where_vjp), rewrites=rewrites.WHERE,
+    structure=ENTRYWISE._replace(terms=terms.selected),
 )
 convert = elementwise(
     "convert", "{T}({0})", None, kind=Kind.CONVERT, complex_formulas=formulas.CONVERT,
     numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted, sample=(real,), params={"dtype": np.dtype(np.float32)},
-    unit_slopes=True, rules=(_convert_jvp, _convert_vjp), rewrites=rewrites.CONVERT, terms=terms.converted,
+    unit_slopes=True, rules=(_convert_jvp, _convert_vjp), rewrites=rewrites.CONVERT, structure=ENTRYWISE._replace(terms=terms.converted),
 )  # fmt: skip
 copy = elementwise(
     "copy", "{0}", (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,),
-    layout=LayoutRule("C"), provenance=through_copy, rewrites=rewrites.CONVERT,
+    structure=ENTRYWISE._replace(layout=LayoutRule("C"), provenance=through_copy), rewrites=rewrites.CONVERT,
 )
 # The minimum of both, with the derivative of `x` even where the bound is smaller: `logsumexp` bounds infinite terms.
 bounded = elementwise(
@@ -538,6 +542,11 @@ def _conjugate_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Se
     return [np.conjugate(bars[0])]
 
 
+def _part(part: str, put: Callable[..., object]) -> Structure:
+    """The structure of a view of the real or imaginary part; `put` gives the whole with another part."""
+    return ENTRYWISE._replace(view=True, put=put, layout=LayoutRule("operands", part=part))
+
+
 conjugate = elementwise(
     "conjugate", "", None, complex_formulas=(formulas.CONJUGATE,), loop=lambda x: x, sample=(plane,),
     rules=(_conjugate_jvp, _conjugate_vjp),
@@ -545,12 +554,12 @@ conjugate = elementwise(
 real_part = elementwise(
     "real", "", None, complex_formulas=(formulas.REAL,), numpy=lambda x: np.asarray(x).real.copy()[()], loop=_real_type, sample=(plane,),
     rules=(lambda dots, args, outs: [np.real(dots[0])], lambda bars, args, outs: [bars[0].astype(args[0].dtype)]),
-    put=lambda parent, new: apply(pair, new, apply(imag_part, parent)), layout=LayoutRule("operands", part="real"),
+    structure=_part("real", lambda parent, new: apply(pair, new, apply(imag_part, parent))),
 )
 imag_part = elementwise(
     "imag", "", None, complex_formulas=(formulas.IMAG,), numpy=lambda x: np.asarray(x).imag.copy()[()], loop=_real_type, sample=(plane,),
     rules=(lambda dots, args, outs: [np.imag(dots[0])], lambda bars, args, outs: [apply(pair, np.zeros_like(bars[0]), -bars[0])]),
-    put=lambda parent, new: apply(pair, apply(real_part, parent), new), layout=LayoutRule("operands", part="imag"),
+    structure=_part("imag", lambda parent, new: apply(pair, apply(real_part, parent), new)),
 )
 squared_modulus = elementwise(
     "squared_modulus",

@@ -12,7 +12,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
@@ -43,9 +42,6 @@ from ..late_term_rules import signed
 from ..shapes import axis_maps
 from .broadcasting import align, stretch
 from .sample_domains import real
-
-if TYPE_CHECKING:
-    from ..terms import LinearTerm
 
 Rule = Callable[..., object]
 Partials = Callable[..., Sequence[object]] | tuple[int, ...]
@@ -139,7 +135,7 @@ def elementwise_type(loop: Callable[..., np.dtype]) -> Callable[..., tuple[Array
     return infer
 
 
-_AS_OPERANDS = LayoutRule("operands")
+ENTRYWISE = Structure(sizeless=True, layout=LayoutRule("operands"), axis_map=axis_maps.entrywise)
 # Python's operators give for NumPy scalars and arrays the results of the ufuncs, ten times sooner.
 _OPERATORS = {
     "{0} + {1}": EagerRule(operator.add, "+", ARITHMETIC),
@@ -158,27 +154,19 @@ _OPERATORS = {
 
 def elementwise(
     name: str,
-    text: str,
+    text: str | KernelRule,
     partials: Partials | None,
     *,
     numpy: Callable[..., object] | None = None,
     sample: Sequence[Callable[..., np.ndarray]] = (),
     loop: Callable[..., np.dtype] | None = None,
     kind: Kind = Kind.ELEMENTWISE,
-    constants: tuple[tuple[float, str], ...] = (),
-    literals: tuple[float, ...] = (),
-    mixed_signs: tuple[str, str] | None = None,
-    checks_whole: bool = False,
     params: dict[str, object] | None = None,
     rules: tuple[Rule, Rule] | None = None,
     kink: Kink | None = None,
-    put: Callable[..., object] | None = None,
-    layout: LayoutRule = _AS_OPERANDS,
     unit_slopes: bool = False,
     stops: bool = False,
-    chooses: bool = False,
-    terms: Callable[..., list[LinearTerm]] | None = None,
-    provenance: Callable[..., tuple[int, list[int]] | None] | None = None,
+    structure: Structure = ENTRYWISE,
     complex_formulas: tuple[ComplexFormula, ...] = (),
     rewrites: tuple[Rewrite, ...] = (),
 ) -> Primitive:
@@ -187,8 +175,8 @@ def elementwise(
     It is tested on `sample`, a maker of arrays for each argument, or else on `real` ones.
     ``partials(*args, out)`` gives the partial derivative for each argument: an array, ``1`` or ``-1``, or
     `ZERO`. A tuple of ``1`` and ``-1`` stands for itself, None for an op whose derivative is zero wherever it
-    exists. An op that selects instead of multiplying gives its ``rules`` (JVP, VJP) itself. An op of complex
-    numbers has no kernel yet, and no `text`.
+    exists. An op that selects instead of multiplying gives its ``rules`` (JVP, VJP) itself. The `text` of an
+    entry is an expression, or a rule that says more; an op of complex numbers has no kernel yet, and no `text`.
     """
     jvp, vjp = rules or slope_rules(partials)
     function: Callable[..., object] = numpy or getattr(np, name)
@@ -203,12 +191,11 @@ def elementwise(
         elementwise_type(loop or _ufunc_loop(ufunc)), function, jvp, vjp, batch, kink=kink, stops=stops,
         flat=partials is None and rules is None, unit_slopes=unit_slopes or isinstance(partials, tuple),
     )  # fmt: skip
-    structure = Structure(
-        view=put is not None, put=put, sizeless=True, layout=layout, axis_map=axis_maps.entrywise,
-        chooses=chooses, terms=partial(signed, signs=partials) if isinstance(partials, tuple) else terms, provenance=provenance,
-    )  # fmt: skip
-    kernel = KernelRule(kind, text, constants, literals, checks_whole, mixed_signs=mixed_signs) if text else None
-    lowering = Lowering(kernel, complex_formulas, _OPERATORS.get(text, EagerRule()), rewrites=rewrites)
+    if isinstance(partials, tuple):
+        structure = structure._replace(terms=partial(signed, signs=partials))
+    rule = KernelRule(kind, text) if isinstance(text, str) else text
+    operator_rule = _OPERATORS.get(rule.text, EagerRule())
+    lowering = Lowering(rule if rule.text else None, complex_formulas, operator_rule, rewrites=rewrites)
     primitive = register(Primitive(name, "elementwise", record, structure, lowering, samples))
     if ufunc is not None and loop is None:
         UFUNCS[ufunc] = ufunc_caller(primitive, ufunc)
