@@ -67,7 +67,7 @@ def newton(
 
     References
     ----------
-    J. Nocedal and S. J. Wright, "Numerical Optimization", 2nd ed., Springer 2006, section 11.1;
+    J. Nocedal and S. J. Wright, "Numerical Optimization", 2nd ed., Springer 2006, algorithm 11.1;
     A. Griewank and A. Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 15.1.
 
     Examples

@@ -310,7 +310,7 @@ def hessian(
 
     References
     ----------
-    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 5.
+    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, chapter 5.
 
     Examples
     --------

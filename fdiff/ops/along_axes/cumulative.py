@@ -2,7 +2,7 @@
 
 `cumsum` is linear, and its transpose is the cumulative sum from the other end. The derivative of `cumprod`
 is the linear recurrence ``s[i] = a[i] * s[i-1] + b[i]``, which divides by nothing and so is exact where entries
-are zero (first-order recurrences: G. E. Blelloch, "Prefix sums and their applications", CMU-CS-90-190, 1990).
+are zero (G. E. Blelloch, "Prefix sums and their applications", CMU-CS-90-190, 1990, section 1.4).
 A running maximum picks entries by their position, and the pick is a gather.
 """
 

@@ -2,7 +2,7 @@
 
 ``spectral_sum(a, E1, ..., Ek, p...)`` is ``V S V'`` with ``S[i0, ik] = sum f[w[i0], ..., w[ik]] X1[i0, i1] ... Xk[..., ik]``, where
 ``Xr = V' Er V`` and ``f[...]`` is a divided difference: the matrix function for k = 0, its derivative in the direction E1 for k = 1
-(Yu. L. Daleckii and S. G. Krein, 1965; N. J. Higham, Functions of Matrices, SIAM 2008, section 3.2). A derivative with respect to
+(Yu. L. Daleckii and S. G. Krein, 1965; N. J. Higham, Functions of Matrices, SIAM 2008, theorem 3.11). A derivative with respect to
 the matrix puts the direction in at each place between the others, so that one op has all orders; and since no difference of
 eigenvalues is divided by where they are close, nothing is lost or NaN where they are equal.
 """
