@@ -204,6 +204,20 @@ def views_of_other_strides(x):
 
 
 @case
+def windows_of_traced_arrays(x):
+    a = np.outer(x, x + 1.0)
+    windows = np.lib.stride_tricks.sliding_window_view(a, (2, 3))
+    twice = np.lib.stride_tricks.sliding_window_view(a.T[::-1], (2, 2), axis=(-1, -1))
+    blocks = np.lib.stride_tricks.as_strided(a, (2, 3, 2), (16, 8, 16))
+    a[1] = x**2
+    return (
+        np.sum(np.prod(windows, axis=(2, 3)))
+        + np.sum(np.prod(twice, axis=2))
+        + np.sum(blocks[0] * blocks[1])
+    )
+
+
+@case
 def split_and_joined(x):
     a = np.zeros(6)
     left, right = np.split(a, 2)
@@ -742,6 +756,23 @@ def test_arrays_made_inside_are_freed():
         fdiff.grad(lambda x: stores(x) * 1.0)(X)
     gc.collect()
     assert len(families) <= before
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_strided_views_read_no_other_memory(dtype):
+    """What `as_strided` reads of a traced array are its entries, or the call is refused."""
+    strided, x = np.lib.stride_tricks.as_strided, np.arange(1, 4, dtype=dtype)
+    pairs = fdiff.jacobian(lambda x: np.prod(strided(x * 1, (2, 2), x.strides * 2), axis=1))
+    np.testing.assert_array_equal(pairs(x), [[2, 1, 0], [0, 3, 2]])
+    for order, step in ((-1, 1), (1, 2), (1, 0.5), (1, -1)):
+        strides = (int(step * x.itemsize),) * 2
+        bad = fdiff.jacobian(
+            lambda x, order=order, strides=strides: strided(x[::order], (2, 2), strides)
+        )
+        with pytest.raises(fdiff.errors.TraceError, match="one behind the other"):
+            bad(x)
+    with pytest.raises(ValueError, match="read-only"):
+        fdiff.jacobian(lambda x: strided(x * 1, (2,), x.strides).__iadd__(1))(x)
 
 
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of the matrix class

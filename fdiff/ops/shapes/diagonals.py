@@ -1,12 +1,14 @@
-"""Diagonals and triangles: `diagonal`, `diag`, `diagflat`, `trace`, `tril`, `triu`; gathers, scatters and masks."""
+"""Diagonals, triangles and windows: `diagonal`, `diag`, `trace`, `tril`, `triu`, `sliding_window_view`, `as_strided`."""
 
 from __future__ import annotations
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, shadow
-from ...trace import TracedArray, apply, implements
+from ...trace import TracedArray, apply, current, implements, replaces
 from ...trace.array_links import ViewLink
+from ...trace.handler_arguments import resolve
+from ...trace.local_arrays import holds_traced, localised
 from .axis_numbers import normal_axis
 from .gather_scatter import gather, scatter_add
 from .indexing import resolve_key
@@ -21,11 +23,50 @@ def diagonal(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Trac
     moved = transpose_call(array, (*(k for k in range(array.ndim) if k not in (a, b)), a, b))
     n = np.diagonal(shadow(ArrayType(moved.shape[-2:], array.dtype)), offset).shape[0]
     rows = np.arange(n) + max(-offset, 0)
-    target = resolve_key(moved, (..., rows, rows + offset))
+    return _read_only_view(moved, (..., rows, rows + offset))
+
+
+def _read_only_view(array: TracedArray, key: tuple[object, ...]) -> TracedArray:
+    """``array[key]`` of a key with index arrays, as a view that follows stores into `array`, and into which nothing is stored."""
+    target = resolve_key(array, key)
     out = apply(gather, target.view, *target.indices)
-    if out.home.mutable:  # NumPy gives a read-only view
+    if out.home.mutable:
         out.link = ViewLink(target.view, gather, (), out.home.own(target.view), tuple(map(out.home.own, target.indices)), fixed=True)
     return transpose_call(out, target.order) if target.order else out
+
+
+def _windows(x: object, window_shape: object, axis: object = None, *, subok: bool = False, writeable: bool = False) -> TracedArray:
+    """``sliding_window_view``: each axis becomes places by windows."""
+    array = traced(x)
+    np.lib.stride_tricks.sliding_window_view(shadow(array.type), window_shape, axis)  # raises what NumPy raises
+    axes = range(array.ndim) if axis is None else axis if np.iterable(axis) else [axis]
+    for at, width in zip(axes, window_shape if np.iterable(window_shape) else [window_shape], strict=True):
+        before = normal_axis(at, x.ndim)
+        places = np.add.outer(np.arange(array.shape[before] - width + 1), np.arange(width))
+        array = np.moveaxis(_read_only_view(array, (*(slice(None),) * before, places)), before + 1, -1)
+    return array
+
+
+implements(np.lib.stride_tricks.sliding_window_view)(_windows)
+
+
+@replaces(np.lib.stride_tricks.as_strided)
+def as_strided(x: object, shape: object = None, strides: object = None, subok: bool = False, writeable: bool = True) -> object:
+    """``as_strided``, which reads memory: of arrays in C order, as a view into which nothing is stored."""
+    if not holds_traced(x):
+        return localised(np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable), (x,))
+    array = traced(resolve(x))
+    places = np.arange(array.size).reshape(array.shape)
+    if strides is not None:
+        strides = tuple([s * places.itemsize // array.dtype.itemsize for s in strides])
+    view = np.lib.stride_tricks.as_strided(places, shape, strides, writeable=False)
+    low, high = np.lib.array_utils.byte_bounds(view)
+    first, last = np.lib.array_utils.byte_bounds(places)
+    inside = first <= low and high <= last and not any(s % places.itemsize for s in view.strides)
+    if not (inside and array.example().flags.c_contiguous):
+        fact = "as_strided was given a traced array whose entries do not lie one behind the other, or reads beyond them."
+        raise current().fail(fact, "Use slices, or numpy.lib.stride_tricks.sliding_window_view.")
+    return _read_only_view(array, np.unravel_index(view, array.shape))
 
 
 @implements(np.diag)
