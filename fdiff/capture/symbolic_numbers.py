@@ -64,11 +64,11 @@ class SymbolicNumber:
     @property
     @hiding
     def text(self) -> str:
-        """The expression as Python has it."""
+        """The expression as Python text."""
         return f"({self._text} + {self._added})" if self._added else self._text
 
     def belongs_to(self, conditions: ConditionLog) -> bool:
-        """Whether the expression is one of these conditions."""
+        """Whether these conditions record the number."""
         return self._conditions is conditions
 
     def plain(self) -> float:
@@ -82,7 +82,7 @@ class SymbolicNumber:
         return self.plain() if traced is None else traced
 
     def summands(self) -> list[object] | None:
-        """Ints and floats, traced and symbolic ones, whose sum the number is, if they are told."""
+        """The numbers, perhaps traced or symbolic, whose sum this number is; None if unknown."""
         return self._conditions.summands(self.text, self.value)
 
     def entered(self) -> object | None:
@@ -93,20 +93,20 @@ class SymbolicNumber:
         """The result of an operator."""
         other = self._other_operand(other)
         compute = _ARITHMETIC[symbol]
-        left, two = (other, self) if swap else (self, other)
+        left, right = (other, self) if swap else (self, other)
         if symbol in _SMOOTH and (entered := self._entered(other)) is not None:
             return compute(other, entered) if swap else compute(entered, other)
         if type(other) not in _NUMBERS or len(self._text) > LONGEST:
-            return compute(plain_number(left), plain_number(two))
-        if symbol in _DIVIDING and isinstance(two, SymbolicNumber):
-            bool(two)  # whether it is a zero becomes a condition
-        value: float = compute(_value(left), _value(two))
-        if type(value) is int and symbol in "+-" and not swap and type(two) is int:
-            added = compute(self._added, two)
+            return compute(plain_number(left), plain_number(right))
+        if symbol in _DIVIDING and isinstance(right, SymbolicNumber):
+            bool(right)  # whether it is a zero becomes a condition
+        value: float = compute(_value(left), _value(right))
+        if type(value) is int and symbol in "+-" and not swap and type(right) is int:
+            added = compute(self._added, right)
         elif type(value) is int and symbol == "+" and type(left) is int:
             added = self._added + left
         else:
-            text = f"({self._text_of(left)} {symbol} {self._text_of(two)})"
+            text = f"({self._text_of(left)} {symbol} {self._text_of(right)})"
             return SymbolicNumber(self._conditions, text, value)
         return SymbolicNumber(self._conditions, self._text, value, added)
 

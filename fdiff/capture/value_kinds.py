@@ -138,7 +138,7 @@ def _compiled(top: str) -> bool:
 
 
 def _installed(top: str, file: str) -> bool:
-    """Whether a package lies where packages are installed, or beside what pip notes of it."""
+    """Whether a package lies where packages are installed, or beside its ``.dist-info``."""
     beside = Path(file).parent.parent
     return file.startswith(SITE_PACKAGES) or any(beside.glob(f"{top}-*.dist-info"))
 
@@ -205,7 +205,7 @@ _IDENTITY = (
 
 
 def unchanging(value: object) -> bool:
-    """Whether nothing about this object can change, so that its identity tells all."""
+    """Whether nothing about this object can change, so that identities are compared."""
     kind = type(value)
     if isinstance(value, _IDENTITY) or kind is object:
         return True
@@ -259,7 +259,7 @@ def exception_data(kind: type) -> dict[str, object] | None:
 
 
 def _reads_outside(function: FunctionType) -> bool:
-    """Whether a function names globals or cells, but for the class that it is in."""
+    """Whether a function names globals or cells, except the class around it."""
     if {*function.__code__.co_freevars} - {"__class__"}:
         return True
     return any(
@@ -295,7 +295,7 @@ def _is_plain_class(kind: type, names: Collection[str]) -> bool:
 
 
 def _is_field(value: object) -> bool:
-    """Whether an instance's own attribute of that name is what Python finds: no property is."""
+    """Whether Python finds an instance's own attribute of that name first, and no property."""
     kind = type(value)
     return not hasattr(kind, "__set__") or (library_class(kind) and not isinstance(value, property))
 
@@ -325,7 +325,7 @@ def record_class(kind: type) -> bool:
 
 
 def is_record(value: object) -> bool:
-    """Whether all there is to `value` is the fields of its dataclass."""
+    """Whether the fields of its dataclass are all data that `value` has."""
     kind = type(value)
     if not (ordinary(kind) and dataclasses.is_dataclass(kind)):
         return False
@@ -379,9 +379,9 @@ def traced_within(value: object) -> bool:
 
 
 def constant_of(value: object) -> np.ndarray | None:
-    """The array, to be read, that an object of another class stands for, if that is a constant.
+    """The read-only array that an object of another class stands for, if it is a constant.
 
-    A recorded array does, which requires no gradient (`autograd/arrays/recorded_array.py`).
+    So is a recorded array that requires no gradient (`autograd/arrays/recorded_array.py`).
     """
     read = getattr(type(value), "__fdiff_constant__", None)  # attributes may be made when asked for
     return read.fget(value) if isinstance(read, property) and read.fget is not None else None

@@ -143,7 +143,7 @@ def position(argnum: int, count: int, call: str) -> int:
 
 
 class ResultNumber:
-    """A Python number in a result, of a type, which the tape computes."""
+    """A number of the class `python` in a result, which the tape computes."""
 
     def __init__(self, traced: TracedArray, python: type) -> None:
         self.traced, self.python = traced, python
@@ -172,7 +172,7 @@ def as_input(leaf: object, *, differentiate: bool) -> ArgumentSpec:
 
 
 def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bool) -> None:
-    """Refuse what cannot be differentiated, before the function runs."""
+    """Refuse a leaf that cannot be traced or differentiated, before the function runs."""
     if type(leaf) is TracedLocalArray:
         raise leaked(leaf.handle)
     if isinstance(leaf, TracedArray):
@@ -184,7 +184,7 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
     if (
         isinstance(leaf, np.ndarray)
         and type(leaf) is not np.ndarray
-        and not isinstance(leaf, (np.memmap, LocalArray))  # a traced function may keep a Local
+        and not isinstance(leaf, (np.memmap, LocalArray))  # a traced function may keep a LocalArray
     ):
         way = "Pass a plain array: numpy.asarray(x), or x.filled(...)."
         fact = f"arrays of type {type(leaf).__name__} are not supported."

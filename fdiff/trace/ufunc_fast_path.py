@@ -25,7 +25,7 @@ class Entry(NamedTuple):
     """The node that a ufunc enters for operands of some types, and the form of its result.
 
     `numbers` are the positions of Python numbers, with the dtypes they take; `alone` tells that
-    what answers for the ufunc does nothing else.
+    the handler of the ufunc only enters this node.
     """
 
     primitive: Primitive
@@ -45,7 +45,7 @@ def enter(
     """``ufunc(*operands)``; None where an operand has to be converted, or is of another kind.
 
     The operands are traced arrays of the trace under way, or Python numbers. The handler of the
-    ufunc says which op is entered, to `learn` it; others get None where the handler may do more.
+    ufunc gives its op to `learn`; other callers get None where the handler may do more.
     """
     if not (traces := stack.traces) or (trace := traces[-1]).eager:
         return None
@@ -88,7 +88,7 @@ def enter(
 def _learn(
     key: object, primitive: Primitive, ufunc: np.ufunc, operands: tuple[object, ...]
 ) -> Entry | None:
-    """The entry for operands of a kind, from now on."""
+    """Make and keep the entry for operands of such kinds; None if one has to be converted."""
     kinds: list[np.dtype | type] = []
     for x in operands:
         if not isinstance(x, TracedArray):

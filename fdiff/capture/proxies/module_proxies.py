@@ -148,7 +148,7 @@ _module = vars(ModuleProxy)["_fdiff_module"].__get__
 
 @hiding
 def _source(module: ModuleProxy, name: str) -> dict[str, object]:
-    """What to index by the name of an attribute; a user's ``__getattr__`` runs in that alone."""
+    """The mapping that has an attribute; reading it is all that runs a user's ``__getattr__``."""
     globals_: GlobalsProxy = _globals(module)
     if globals_.holds(name):
         return globals_
@@ -158,7 +158,7 @@ def _source(module: ModuleProxy, name: str) -> dict[str, object]:
 
 @hiding
 def _value(module: ModuleProxy, name: str, value: object) -> object:
-    """What is looked up; if it is no global, and so is computed, a proxy of it."""
+    """The value of an attribute: a global, or a proxy of a computed value."""
     globals_: GlobalsProxy = _globals(module)
     if globals_.holds(name):  # a lazy import may have stored it meanwhile
         return globals_[name]

@@ -18,19 +18,19 @@ VIEWS = frozenset(_VIEWS.split())  # NumPy functions that may give their argumen
 
 
 def unshared_names(function: ast.FunctionDef) -> frozenset[str]:
-    """The variables that get results of operations alone, and are only computed with.
+    """The variables that hold only results of operations, and are used only as operands.
 
-    There are none where functions in the function may have variables of the same names.
+    None of them in a function with inner functions, whose variables may have the same names.
     """
     functions = ast.FunctionDef, ast.Lambda
     if any(isinstance(n, functions) for s in function.body for n in walk(s)):
         return frozenset()
     names = own_names(function) - parameters(function)
-    return frozenset(names) - {*_shared(function, computed=False)} - {*_others(function)}
+    return frozenset(names) - {*_shared(function, computed=False)} - {*_uncomputed(function)}
 
 
-def _others(node: ast.AST) -> Iterator[str]:
-    """The names that get something else than the result of an operation."""
+def _uncomputed(node: ast.AST) -> Iterator[str]:
+    """The names that get another value than the result of an operation."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             pairs = [(target, node.value)]
@@ -43,11 +43,11 @@ def _others(node: ast.AST) -> Iterator[str]:
         yield node.id
     elif not isinstance(node, ast.AugAssign):
         for child in children(node):
-            yield from _others(child)
+            yield from _uncomputed(child)
 
 
 def _shared(node: ast.AST, *, computed: bool) -> Iterator[str]:
-    """The names in a node by which an array may get another name, if it is not `computed` with."""
+    """The names whose arrays may get another name in a node; none of an operand (`computed`)."""
     if isinstance(node, ast.Name):
         if isinstance(node.ctx, ast.Load) and not computed:
             yield node.id

@@ -1,7 +1,7 @@
 """Loops over ranges that vary from trip to trip of the loop around them, as ``while`` loops.
 
-``for j in range(k):`` in a loop over `k` makes another number of trips each time. Loops of the tape
-that stand in others make one number of trips, or wait for a condition.
+``for j in range(k):`` in a loop over `k` makes another number of trips each time. On the tape, an
+inner loop has a constant number of trips, or waits for a condition.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ BOUND = f"{OWN}bound_"  # how names of starts and stops begin
 def with_waiting_loops(
     statements: Sequence[ast.stmt], moving: set[str], builtin: Callable[[str], object]
 ) -> list[ast.stmt]:
-    """Statements in which loops over ranges of names that move are ``while`` loops."""
+    """Statements in which loops over ranges of `moving` names are ``while`` loops.
+
+    Such names change in a loop around.
+    """
     new: list[ast.stmt] = []
     for statement in statements:
         if isinstance(statement, ast.For):
@@ -62,9 +65,9 @@ def _whole(node: ast.expr) -> int:
 
 
 def _waiting(loop: ast.For, start: ast.expr, stop: ast.expr, step: int) -> list[ast.stmt]:
-    """The statements in place of a loop, whose variable is set at the beginning of a trip.
+    """The statements in place of a loop: a ``while`` that sets the variable before each trip.
 
-    Trips are counted from 0: what a loop counts begins at one number in all trips around it.
+    Trips are counted from 0, so that the counter begins at one number in all trips around the loop.
     """
     place = f"{loop.lineno}_{loop.col_offset}"
     count, begin, end = f"{OWN}count{place}", f"{BOUND}start{place}", f"{BOUND}stop{place}"

@@ -15,14 +15,14 @@ from ..revalidation import Dependency, Revalidation
 class WriteTarget:
     """A node of an object that the run may write to, or that is kept elsewhere.
 
-    Where it is `written`, walks find the user's object that it stands for.
+    If the node is `written`, walks note the user's object that it stands for.
     """
 
     __slots__ = ("written",)
     written: bool
 
     def stands_for(self, value: object, walk: Revalidation) -> bool:
-        """Whether this walk has not met it as another object."""
+        """Whether the walk has met no other object for this node."""
         return not self.written or walk.targets.setdefault(id(self), value) is value
 
 
@@ -31,8 +31,7 @@ class NoEffectError(Exception):
 
 
 class WrittenOutput(NamedTuple):
-    """A value of the tape that is written: its node, and the kind of object that plain code would
-    have.
+    """A value of the tape that is written: its node, and the kind of object that plain code writes.
 
     `kind` is ``item`` for a Python number, ``scalar`` for a NumPy scalar, ``copy`` for an array.
     """
@@ -80,7 +79,7 @@ def in_slot(node: WriteTarget, place: object) -> WritePlace:
 
 
 def attribute_of(node: WriteTarget, name: str) -> WritePlace:
-    """An attribute of an object, which has no code of its own for it."""
+    """An attribute of an object whose class has no code for it."""
     load, store = "getattr({t}, {k}, MISSING)", "object.__setattr__({t}, {k}, {v})"
     return WritePlace(node, name, load, store, "object.__delattr__({t}, {k})")
 
@@ -115,7 +114,7 @@ class NumberRead:
 
 
 def reachable(roots: Iterable[Dependency]) -> set[int]:
-    """The nodes that a walk from these can come to, by id."""
+    """The ids of the nodes that a walk from the roots can reach."""
     ids: set[int] = set()
     waiting: list[object] = [*roots]
     while waiting:

@@ -85,7 +85,7 @@ class CallRecords:
         return self._add(example, single, outputs)
 
     def asked(self, example: Example) -> int:
-        """The record of a call that machine code has asked for."""
+        """The record of a call, for machine code that asks for it."""
         self._watch(example)
         return self.record(example)
 
@@ -111,7 +111,9 @@ class CallRecords:
         key = self._key(example)
         self._watch(example)
         address = self.table.find(key)
-        if not address and anomaly_watch.watching():  # it asks although it may have a record
+        if (
+            not address and anomaly_watch.watching()
+        ):  # Numba's code asks although it may have a record
             _, _, program, f, split = self._target
             address = self.table.find(key, variant_of(program, f, example.given, split))
         if address:
@@ -225,8 +227,9 @@ def _number(value: Any, dtype: np.dtype) -> object:
 
 
 class NumbaCallee:
-    """A prepared function as Numba's type of it sees it; all callees share the records of the
-    function.
+    """A prepared function as its Numba type sees it.
+
+    All callees of the function share its records.
     """
 
     def __init__(self, prepared: AnyPrepared, misses: str) -> None:
@@ -240,18 +243,10 @@ class NumbaCallee:
 
     def calls(self, fits: Callable[[CallLayout], bool], shown: str) -> Calls:
         """The calls of a layout that `fits`; an error if no such call is known."""
-        records = next(
-            (
-                records_of_layout
-                for records_of_layout in self.known()
-                if fits(records_of_layout.layout)
-            ),
-            None,
-        )
+        fitting = (records for records in self.all_records() if fits(records.layout))
+        records = next(fitting, None) or next(self._traced(fits), None)
         if records is None:
-            records = next(self._traced(fits), None)
-        if records is None:
-            layouts = ", ".join(str(records_of_layout.layout) for records_of_layout in self.known())
+            layouts = ", ".join(str(each.layout) for each in self.all_records())
             fact = f"no call with arguments {shown} is known"
             fact += f"; known are {layouts}." if layouts else "."
             way = "Call it once from Python, or compile it for such examples: g.compile('f8[3]')."
@@ -264,7 +259,7 @@ class NumbaCallee:
     def _with_notes(self, function: Callable[[T], int]) -> Callable[[T], int]:
         """The function, whose errors get a note with the public call and the user's line.
 
-        The traceback does not tell these: it is lost on the way through compiled code.
+        The traceback does not show these, because it is lost in compiled code.
         """
         operator, f = self._target.operator, self._target.f
 
@@ -281,14 +276,14 @@ class NumbaCallee:
         """Make the record of a call with such arguments."""
         check_examples(self._prepared, args, kwargs, f"{self.name}.compile")
         example = call_example(self._target, args, kwargs)
-        for records in self.known():
+        for records in self.all_records():
             if records.fits(example):
                 records.record(example)
                 return
-        self.known().append(CallRecords(self._target, example, None))
+        self.all_records().append(CallRecords(self._target, example, None))
 
-    def known(self) -> list[CallRecords]:
-        """The layouts of which there are records."""
+    def all_records(self) -> list[CallRecords]:
+        """The records of each layout."""
         return vars(self._prepared).setdefault("_call_records", [])
 
     def _traced(self, fits: Callable[[CallLayout], bool]) -> Iterator[CallRecords]:
@@ -301,5 +296,5 @@ class NumbaCallee:
                 example = example_of(target, key, variant)
                 if example is not None and fits(given_layout(target, example)):
                     records = CallRecords(target, example, variant)
-                    self.known().append(records)
+                    self.all_records().append(records)
                     yield records

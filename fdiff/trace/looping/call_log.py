@@ -113,7 +113,7 @@ class CallLog(LoopDetector):
             if out is not MISMATCH:
                 return out
             if fn is entries[0]:
-                out = self.tails.late(self, args)
+                out = self.tails.compared(self, args)
         except BaseException as error:
             self.break_off(error)
             raise
@@ -143,7 +143,7 @@ class CallLog(LoopDetector):
 
     def learn(self, fn: Function, args: Args, named: Named) -> object:
         """Make a call, and log it."""
-        if fn is entries[0] and self.awake and (tail := self.tails.made(self, args)) is not None:
+        if fn is entries[0] and self.awake and (tail := self.tails.logged(self, args)) is not None:
             return tail
         call = LoggedCall()
         call.handles, call.values = [], []

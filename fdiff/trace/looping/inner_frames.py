@@ -62,8 +62,8 @@ def accept(parent: Frame, child: Frame) -> bool:
         child.inits = inits = child.slots[first : child.template.first_made]
         if any(h is None for h in inits):
             return False
-    handles, values, hows = contents(child, item.call.result[1])
-    if hows != item.call.result[1] or len(handles) != len(item.slots):
+    handles, values, forms = contents(child, item.call.result[1])
+    if forms != item.call.result[1] or len(handles) != len(item.slots):
         return False
     if any(h is None for h in handles) or not parent.enters(item, handles, values):
         return False

@@ -128,7 +128,7 @@ def log_again(log: CallLog, frames: Sequence[Frame]) -> None:
 def _call(frame: Frame, item: TemplateCall) -> LoggedCall:
     """An item of a trip that was cut short, as a call."""
     call, old = LoggedCall(), item.call
-    call.handles, call.values = frame.given(item)
+    call.handles, call.values = frame.operands(item)
     call.fn, call.key, call.place, call.order = item.fn, old.key, old.place, old.order
     call.shape, call.result, call.origins, call.types = (
         old.shape,

@@ -1,10 +1,10 @@
 """Loops within loops: an inner loop is one item of the trip around it.
 
-Its handles are what it carries, its invariants and the handles in its rows. Its other values are
-the number of its trips and the content of its rows. Its results are the handles of its last trip,
-and the handles of earlier trips that are read after it. Tracing compilers nest the traces of inner
-loops likewise (A. Gal et al., Trace-based just-in-time type specialization for dynamic languages,
-PLDI 2009): docs/decisions/plain-loops-that-branch.md.
+The handles of the item are its carries, its invariants and the handles in its rows; its other
+values are the number of trips and the content of the rows. Its results are the handles of its last
+trip, and the handles of earlier trips that are read after the loop. Tracing compilers nest the
+traces of inner loops likewise (A. Gal et al., Trace-based just-in-time type specialization for
+dynamic languages, PLDI 2009): docs/decisions/plain-loops-that-branch.md.
 """
 
 from __future__ import annotations
@@ -79,17 +79,17 @@ class LoggedLoop(LoggedCall):
 
 
 def loop_call(frame: Frame) -> LoggedLoop:
-    """The call that the trips of a frame were."""
+    """The trips of a frame as one call."""
     template = frame.template
     first = template.items[0].call
     call = LoggedLoop()
     call.frame, call.fn, call.trips = frame, template, frame.trips
-    call.handles, call.values, hows = contents(frame, ())
+    call.handles, call.values, forms = contents(frame, ())
     call.place, call.order = first.place, first.order
     call.inside = 1 + max(item.call.inside for item in template.items)
     call.key, call.size = key_of(template), frame.count
     call.shape = ()
-    call.result = "loop", hows, len(call.handles)
+    call.result = "loop", forms, len(call.handles)
     call.outs = [_last(frame, slot) for slot in template.out_slots]
     call.width = len(call.outs)
     call.types = [template.kinds[slot] for slot in template.out_slots]
@@ -114,8 +114,11 @@ def key_of(template: LoopTemplate) -> object:
     return (template,)
 
 
-def contents(frame: Frame, hows: Sequence[int]) -> tuple[list[Any], list[object], list[int]]:
-    """The handles of a loop that was run (None if unbound), its other values, its rows' kinds."""
+def contents(frame: Frame, before: Sequence[int]) -> tuple[list[Any], list[object], list[int]]:
+    """The handles of a loop that was run (None if unbound), its other values, its rows' forms.
+
+    Rows keep their forms from `before` where they can.
+    """
     handles = [*frame.inits, *frame.slots[: len(frame.template.invariants)]]
     values: list[object] = [frame.trips]
     forms: list[int] = []
@@ -124,46 +127,46 @@ def contents(frame: Frame, hows: Sequence[int]) -> tuple[list[Any], list[object]
         if isinstance(frame.template.examples[k], TracedArray):
             handles += row
             continue
-        how = hows[len(forms)] if hows else None
-        how, parts = _row_form(row, how, frame.template.row_kinds[k][0])
-        forms.append(how)
+        form = before[len(forms)] if before else None
+        form, parts = _row_form(row, form, frame.template.row_kinds[k][0])
+        forms.append(form)
         values += parts
     return handles, values, forms
 
 
-def _row_form(row: Sequence[Any], how: int | None, type_: ArrayType) -> tuple[int, list[object]]:
-    """The form of a row, `how` if this is possible, and the values that state the row."""
-    if how in (None, COUNT) and all(entry.__class__ is int for entry in row):
+def _row_form(row: Sequence[Any], form: int | None, type_: ArrayType) -> tuple[int, list[object]]:
+    """The form of a row, `form` if this is possible, and the values that state the row."""
+    if form in (None, COUNT) and all(entry.__class__ is int for entry in row):
         step = row[1] - row[0] if len(row) > 1 else 0
         if all(entry == row[0] + k * step for k, entry in enumerate(row)):
             return COUNT, [row[0] if row else 0, step]
-    if how in (None, EQUAL) and row and all(same(entry, row[0]) for entry in row[1:]):
+    if form in (None, EQUAL) and row and all(same(entry, row[0]) for entry in row[1:]):
         return EQUAL, [row[0]]
     return TABLE, [np.array(row, type_.dtype).reshape((len(row), *type_.shape))]
 
 
 def rows_of(
     template: LoopTemplate,
-    hows: Sequence[int],
+    forms: Sequence[int],
     handles: Sequence[TracedArray],
     values: Sequence[Any],
     length: int,
 ) -> list[object]:
-    """The rows of a loop from the handles and values that tell them."""
+    """The rows of a loop, from the handles and values in its call."""
     rows: list[object] = []
-    handles, values, hows = [*handles], [*values], [*hows]
+    handles, values, forms = [*handles], [*values], [*forms]
     for example, (type_, *_) in zip(template.examples, template.row_kinds, strict=True):
         if isinstance(example, TracedArray):
             rows.append(FUNCTIONS[np.stack](handles[:length]))
             del handles[:length]
             continue
-        how = hows.pop(0)
+        form = forms.pop(0)
         entry = values.pop(0)
-        if how == COUNT:
+        if form == COUNT:
             row: object = entry + values.pop(0) * np.arange(length)
-        elif how == EQUAL and isinstance(entry, TracedArray):
+        elif form == EQUAL and isinstance(entry, TracedArray):
             row = FUNCTIONS[np.broadcast_to](entry, (length, *type_.shape))
-        elif how == EQUAL:
+        elif form == EQUAL:
             row = np.full((length, *type_.shape), entry, type_.dtype)
         else:
             row = entry
@@ -181,11 +184,10 @@ def loop_node(
     first: int | None,
     begun: Mapping[int, int] = MappingProxyType({}),
 ) -> list[int]:
-    """The outputs of the node of a loop, and the content of arrays that the loop stores into.
+    """The outputs of the node of a loop; arrays that it stores into get their nodes after it.
 
-    `handles` are what it carries and then its invariants; `begun` are the nodes, by id, of those
-    that were stored into since it began. Of the user's iterations, the one with number `first` is
-    its first trip.
+    `handles` are its carries and then its invariants; `begun` are the nodes, by id of handles, from
+    before stores of its trips. The user's iteration with number `first` is its first trip.
     """
     carries = len(template.carries)
     stored = [handles[carries + k] for k in template.mutated]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TailLink(LateView):
-    """The handle is a tail, to be taken of its array by the slice that was given."""
+    """The link of a tail, which is taken from its array when it is needed."""
 
     __slots__ = ()
 
@@ -40,9 +40,9 @@ class TailLink(LateView):
 
 
 class Tails:
-    """The tails of the user's code in one trace: the places where they begin elsewhere each time.
+    """The tails in one trace, and the places in the user's code where their begins vary.
 
-    `last` is the last one, with its array, where it begins there, and its place.
+    `last` is the last tail, with its array, the index at which it begins, and its place.
     """
 
     def __init__(self) -> None:
@@ -52,15 +52,15 @@ class Tails:
         self.last: tuple[TracedArray, TracedArray, int, Place] | None = None
 
     def joined(self, args: tuple[object, ...]) -> tuple[object, ...]:
-        """The arguments of a call by key: of the array itself if they are of its last tail."""
+        """The arguments of a call by key; reads of the last tail become reads of its array."""
         if self.last is None or args[0] is not self.last[0]:
             return args
         tail, array, start, _ = self.last
         key = _joined(start, tail.shape[0], args[1])
         return args if key is None else (array, key, *args[2:])
 
-    def made(self, log: CallLog, args: tuple[Any, ...]) -> TracedArray | None:
-        """The tail that a call which is logged takes; None if it takes none."""
+    def logged(self, log: CallLog, args: tuple[Any, ...]) -> TracedArray | None:
+        """The tail that a logged call takes; None if it takes none."""
         if not _is_tail(args):
             return None
         place, start = user_place(), args[1].start
@@ -72,8 +72,8 @@ class Tails:
         self.last = tail, args[0], start, place
         return tail
 
-    def late(self, log: CallLog, args: tuple[Any, ...]) -> object:
-        """The tail that a call which is compared takes; MISMATCH if it takes none."""
+    def compared(self, log: CallLog, args: tuple[Any, ...]) -> object:
+        """The tail that a compared call takes; MISMATCH if it takes none."""
         if not self.varying or not _is_tail(args) or args[0].home is not log.trace:
             return MISMATCH
         assert log.frame is not None
@@ -87,7 +87,7 @@ class Tails:
         return tail
 
     def note_use(self, handles: list[TracedArray]) -> None:
-        """Note where a tail is no array by whose key something is taken."""
+        """Note the place of a tail that is used itself, not only for its entries or windows."""
         if self.last is not None and any(h is self.last[0] for h in handles):
             self.varying.discard(self.last[3])
             self.never.add(self.last[3])
@@ -105,7 +105,7 @@ def _is_tail(args: tuple[Any, ...]) -> bool:
 
 
 def _joined(start: int, length: int, key: Any) -> object:
-    """A key of a tail as a key of its array; None where that cannot be told."""
+    """The key of the array for a key of its tail; None where there may be none."""
     first, *rest = key if key.__class__ is tuple and key else (key,)
     if first.__class__ is int and 0 <= first < length:
         first = start + first

@@ -45,26 +45,26 @@ class TripNodes:
     rows: list[list[Any]]  # numbers, arrays, or handles
     inits: list[TracedArray]
     resumed: list[TracedArray]
-    begun: dict[int, int]  # by id: the nodes of what those trips stored into, before them
-    logged: int  # the first trips, whose calls were logged: they have nodes
+    begun: dict[int, int]  # by id of arrays that trips store into: their nodes before the trips
+    logged: int  # the number of first trips whose calls were logged, and have nodes
     outs: list[int]
     history: list[list[TracedArray]]
     values: TripValues | None
     fewest: int  # calls of a loop that is a node
     parent: Frame | None  # the frame of the loop around, while this is a loop in its trip `number`
     number: int
-    item: TemplateCall | None  # of the loop around
+    item: TemplateCall | None  # this loop, as an item of the loop around
     limit: int | None  # the number of trips, where the loop around tells it
     first: int | None  # the number of the user's iteration that is the first trip, if known
-    call: LoggedLoop | None  # what the loop is in the log
+    call: LoggedLoop | None  # this loop, as a call in the log
 
     def drop(self) -> None:
-        """Forget what only the trip needs that it was run in."""
+        """Forget the values that only the trip of the loop around needed."""
         self.slots, self.rows, self.inits, self.history = [], [], [], []
         self.log.frames.discard(self)
 
     def release(self) -> None:
-        """Give what is stored into its own links again."""
+        """Give arrays that are stored into their own links again."""
         for h in self.stored():
             if h is not None and isinstance(h.link, StoredInto) and h.link.frame is self:
                 h.link = h.link.link
@@ -75,7 +75,7 @@ class TripNodes:
         before = [*self.slots[:first], *(self.inits or self.slots[first:])]
         return [before[slot] for slot in self.template.stored]
 
-    def given(self, item: TemplateCall) -> tuple[list[TracedArray], list[object]]:
+    def operands(self, item: TemplateCall) -> tuple[list[TracedArray], list[object]]:
         """The handles and values of an item in the trip under way."""
         if item.fixed is not None:
             return [self.slots[s] for s in item.slots], item.fixed  # type: ignore[index] - none varies
@@ -87,7 +87,7 @@ class TripNodes:
 
     def arguments(self, item: TemplateCall) -> Arguments:
         """The arguments of an item in the trip under way, by position and by name."""
-        handles, values = self.given(item)
+        handles, values = self.operands(item)
         args, named = arguments_of(item.call.shape, iter(handles), iter(values))
         return tuple(args), named
 
@@ -128,7 +128,7 @@ class TripNodes:
         self._run_again(self.items[:items])
 
     def _run_again(self, items: Sequence[TemplateCall]) -> None:
-        """Run the first items of a trip on handles with nodes; what they made gets nodes so."""
+        """Run the first items of a trip again on handles with nodes, so that results get nodes."""
         trace = self.trace
         lines, line, trace.lines = trace.lines, trace.line, False
         try:
@@ -155,7 +155,7 @@ class TripNodes:
         return outs
 
     def _enter(self) -> None:
-        """The node of the loop, and what is stored into as it is then."""
+        """Enter the node of the loop; arrays that it stores into get their nodes after it."""
         template, trace, n = self.template, self.log.trace, self.trips
         refresh(template, trace)
         rows = [
@@ -207,7 +207,7 @@ class TripNodes:
             self.log.register(call, out, handle)
 
     def entry(self, slot: int, trip: int) -> int:
-        """The node of what was made in a trip: a last carry of a loop, or a row of its outs."""
+        """The node of a slot's value in a trip: a last carry of a loop, or a row of its outs."""
         last, parent = trip == self.trips - 1, self.parent
         if last and parent is not None and self.item is not None:
             outs: list[int] = self.item.outs
@@ -227,7 +227,7 @@ class TripNodes:
         return self._entry_of(self.outs[self.template.finals[slot]], trip + len(carries))
 
     def stack(self, output: int) -> int:
-        """The node of what all trips made."""
+        """The node of an output, with a row for each trip."""
         if self.parent is None or self.item is None:
             return self.outs[output]
         stacks = self.parent.template.stacks
@@ -239,7 +239,7 @@ class TripNodes:
         return node
 
     def place(self, slot: int, trip: int) -> tuple[LoggedLoop | None, int]:
-        """The call of the log that made what a slot held in a trip, and the number of that out."""
+        """The call in the log that made a slot's value in a trip, and the number of its out."""
         if self.parent is None or self.item is None:
             return (None, -1) if self.call is None else (self.call, self.call.number_of(slot, trip))
         if trip < self.trips - 1 or slot not in self.template.out_slots:
