@@ -171,9 +171,9 @@ def buffer_bytes(size: int) -> int:
     return -(-size // _LINE) * _LINE
 
 
-def address_of(thing: object) -> int:
+def address_of(function: object) -> int:
     """The address of a function of ctypes."""
-    return 0 if thing is None else int(ctypes.cast(thing, ctypes.c_void_p).value or 0)  # type: ignore[arg-type] - a function of ctypes
+    return 0 if function is None else int(ctypes.cast(function, ctypes.c_void_p).value or 0)  # type: ignore[arg-type] - a function of ctypes
 
 
 def c_library() -> ctypes.CDLL:

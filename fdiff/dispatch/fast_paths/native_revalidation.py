@@ -115,11 +115,11 @@ def _item(mapping: object, key: object, value: object) -> list[Lookup] | None:
     return [Lookup("PyDict_GetItemWithError", mapping, id(key), _address(value))]
 
 
-def _attribute(thing: object, name: str, value: object) -> list[Lookup] | None:
-    if type(thing) is CellType:
-        return [Lookup("PyCell_Get", thing, 0, _address(value), how=OWNED)]
-    if type(thing) is FunctionType and name in _GETTERS:
-        return [Lookup(_GETTERS[name], thing, 0, 0 if value is None else id(value))]
+def _attribute(holder: object, name: str, value: object) -> list[Lookup] | None:
+    if type(holder) is CellType:
+        return [Lookup("PyCell_Get", holder, 0, _address(value), how=OWNED)]
+    if type(holder) is FunctionType and name in _GETTERS:
+        return [Lookup(_GETTERS[name], holder, 0, 0 if value is None else id(value))]
     return None
 
 
@@ -130,15 +130,15 @@ def _content(container: object, values: tuple[object, ...]) -> list[Lookup] | No
     return [size, *[Lookup("PyList_GetItem", container, k, id(x)) for k, x in enumerate(values)]]
 
 
-def _instance(thing: object, kind: type, namespace: object) -> list[Lookup] | None:
+def _instance(holder: object, kind: type, namespace: object) -> list[Lookup] | None:
     """The class of an object and its own dict, if that is where Python keeps one."""
     find = ctypes.pythonapi.PyObject_GenericGetDict
     find.restype, find.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
-    if find(thing, None) is not namespace:
+    if find(holder, None) is not namespace:
         return None
     return [
-        Lookup("PyObject_Type", thing, 0, id(kind), how=OWNED),
-        Lookup("PyObject_GenericGetDict", thing, 0, id(namespace), how=OWNED),
+        Lookup("PyObject_Type", holder, 0, id(kind), how=OWNED),
+        Lookup("PyObject_GenericGetDict", holder, 0, id(namespace), how=OWNED),
     ]
 
 

@@ -108,14 +108,15 @@ class BoundKernel(NamedTuple):
 class Lookup(NamedTuple):
     """A call of a function of Python's C API that looks at an object, and its expected value.
 
-    `function` is called with the object `thing` and `argument`. The argument and `value` are
-    addresses of objects, or numbers; null is a value too. `how` is 0, ``OWNED`` or ``ATTRIBUTES``.
-    With `into` the value is not compared but kept in one of three registers of look-ups; later
-    look-ups name it by number as their `thing`. Number 0 is the first argument of the call.
+    `function` is called with `holder` (a mapping, an instance, a cell) and `argument`. The argument
+    and `value` are addresses of objects, or numbers; null is a value too. `how` is 0, ``OWNED`` or
+    ``ATTRIBUTES``. With `into` the value is not compared but kept in one of three registers of
+    look-ups; later look-ups name it by number as their `holder`. Number 0 is the first argument of
+    the call.
     """
 
     function: str
-    thing: object
+    holder: object
     argument: int = 0
     value: int = 0
     how: int = 0

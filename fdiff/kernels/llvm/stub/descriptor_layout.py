@@ -282,13 +282,13 @@ def _step(
 
 
 def _lookup(lookup: Lookup) -> list[int]:
-    key, value, mapping = lookup.argument, lookup.value, lookup.thing
+    key, value, mapping = lookup.argument, lookup.value, lookup.holder
     if lookup.function == "PyDict_GetItemWithError" and type(mapping) is dict:
         entry = entry_of(mapping, key, value)
         if entry is not None:
             return [entry.keys, id(mapping), entry.address, value, ENTRY, key, entry.kind]
-    in_register = type(lookup.thing) is int
+    in_register = type(lookup.holder) is int
     how = lookup.how | FROM_REGISTER * in_register | INTO_REGISTER * (lookup.into > 0)
-    thing = lookup.thing if type(lookup.thing) is int else id(lookup.thing)
+    holder = lookup.holder if type(lookup.holder) is int else id(lookup.holder)
     function = python_api(lookup.function)
-    return [function, thing, lookup.argument, lookup.value, how, lookup.into, 0]
+    return [function, holder, lookup.argument, lookup.value, how, lookup.into, 0]

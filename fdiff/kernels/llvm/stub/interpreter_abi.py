@@ -92,9 +92,9 @@ def _heads() -> Check:
         (np.float32(3.5), ctypes.c_float), (np.complex128(1j), ctypes.c_double * 2),
         (np.complex64(1 + 2j), ctypes.c_float * 2),
     )  # fmt: skip
-    for thing in (object(), np.zeros(1), {}, [], (), "", 1, None, *[x for x, _ in numbers]):
-        if _word_at(id(thing), CLASS) != id(type(thing)):
-            yield f"the class of a {type(thing).__name__} lies elsewhere"
+    for instance in (object(), np.zeros(1), {}, [], (), "", 1, None, *[x for x, _ in numbers]):
+        if _word_at(id(instance), CLASS) != id(type(instance)):
+            yield f"the class of a {type(instance).__name__} lies elsewhere"
     for number, kind in numbers:
         if type(number).__basicsize__ < VALUE + ctypes.sizeof(kind):
             yield f"a {type(number).__name__} is smaller than its value"
@@ -153,11 +153,17 @@ def _slots_of_numpy() -> Check:
     version = ctypes.PYFUNCTYPE(ctypes.c_uint)(numpy_api(_VERSION))()
     if version >> 24 != _MAJOR:
         yield f"NumPy's C interface is of version {version:#x}"
-    thing, number, address = ctypes.py_object, ctypes.c_int, ctypes.c_void_p
-    new = ctypes.PYFUNCTYPE(thing, thing, address, number, address, *[address] * 2, number, thing)
-    copy = ctypes.PYFUNCTYPE(thing, thing, number)(numpy_api(NUMPY_API["NewCopy"]))
-    scalar = ctypes.PYFUNCTYPE(thing, address, thing, address)(numpy_api(NUMPY_API["Scalar"]))
-    alike = ctypes.PYFUNCTYPE(ctypes.c_ubyte, thing, thing)(numpy_api(NUMPY_API["EquivTypes"]))
+    py_object, number, address = ctypes.py_object, ctypes.c_int, ctypes.c_void_p
+    new = ctypes.PYFUNCTYPE(
+        py_object, py_object, address, number, address, *[address] * 2, number, py_object
+    )
+    copy = ctypes.PYFUNCTYPE(py_object, py_object, number)(numpy_api(NUMPY_API["NewCopy"]))
+    scalar = ctypes.PYFUNCTYPE(py_object, address, py_object, address)(
+        numpy_api(NUMPY_API["Scalar"])
+    )
+    alike = ctypes.PYFUNCTYPE(ctypes.c_ubyte, py_object, py_object)(
+        numpy_api(NUMPY_API["EquivTypes"])
+    )
     dtype, other = np.dtype("f4", metadata={"of": "no other array"}), np.dtype("f8")
     turned = np.arange(6, dtype=dtype).reshape(2, 3).T
     before = sys.getrefcount(dtype), sys.getrefcount(turned)
@@ -168,10 +174,10 @@ def _slots_of_numpy() -> Check:
         yield "the slot of PyArray_Scalar holds another function"
     if not alike(dtype, np.dtype("<f4")) or alike(dtype, other):
         yield "the slot of PyArray_EquivTypes holds another function"
-    ctypes.pythonapi.Py_IncRef(thing(dtype))  # the new array takes this reference
+    ctypes.pythonapi.Py_IncRef(py_object(dtype))  # the new array takes this reference
     lengths = (ctypes.c_int64 * 2)(3, 2)
     make = new(numpy_api(NUMPY_API["NewFromDescr"]))
-    fresh = make(np.ndarray, id(dtype), 2, ctypes.addressof(lengths), None, None, 0, thing())
+    fresh = make(np.ndarray, id(dtype), 2, ctypes.addressof(lengths), None, None, 0, py_object())
     if fresh.shape != (3, 2) or fresh.dtype is not dtype or not fresh.flags.owndata:
         yield "the slot of PyArray_NewFromDescr holds another function"
     del copied, scalar_number, fresh
@@ -205,10 +211,10 @@ def _functions_of_python() -> Check:
         ("PyObject_GenericGetDict", sample, 0, vars(sample), True),
         ("PyObject_GetAttr", function, id("__code__"), function.__code__, True),
     )
-    for name, thing, argument, wanted, references in samples:
+    for name, holder, argument, wanted, references in samples:
         look = _prototype(ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(python_api(name))
         before = sys.getrefcount(wanted)
-        if look(thing, argument) != id(wanted) or sys.getrefcount(wanted) != before + references:
+        if look(holder, argument) != id(wanted) or sys.getrefcount(wanted) != before + references:
             yield f"{name} does not {'give' if references else 'lend'} what it was asked for"
         if references:
             ctypes.pythonapi.Py_DecRef(ctypes.py_object(wanted))

@@ -39,7 +39,7 @@ def _rehearsed(code: CodeType, trial: Trial) -> str:
     kernel.check, kernel.locked = run.check, lambda: not run.released
     try:
         result = run.run(code, trial.given, trial.named)
-        outcome = run.thing(result) if result else type(run.raised)
+        outcome = run.object_at(result) if result else type(run.raised)
     except Exception as error:
         if is_foreign(error):
             raise

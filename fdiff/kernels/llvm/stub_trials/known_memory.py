@@ -81,25 +81,28 @@ class KnownMemory:
         if not within or (own and begin not in self._writable) or self._checks > _MOST_CHECKS:
             raise Unfit("it reads or writes memory that is not its own")
 
-    def know(self, thing: object) -> None:
+    def know(self, python_object: object) -> None:
         """Let the stub use an object and its content."""
-        if id(thing) in self.objects:
+        if id(python_object) in self.objects:
             return
-        self.objects[id(thing)] = thing
-        self.add(id(thing), type(thing).__basicsize__)
-        if isinstance(thing, dict):
-            self.add(*extent_of_keys(thing))
-            thing = (*thing.keys(), *thing.values())
-        if isinstance(thing, np.ndarray):
-            low, high = np.lib.array_utils.byte_bounds(thing)
-            self.add(low, high - low, own=thing.flags.writeable)
-            self.add(Words(self, id(thing), ctypes.c_int64)[ARRAY["dims"]], 2 * WORD * thing.ndim)
-            self.know(thing.dtype)
-        elif isinstance(thing, (tuple, list)):
-            for item in thing:
+        self.objects[id(python_object)] = python_object
+        self.add(id(python_object), type(python_object).__basicsize__)
+        if isinstance(python_object, dict):
+            self.add(*extent_of_keys(python_object))
+            python_object = (*python_object.keys(), *python_object.values())
+        if isinstance(python_object, np.ndarray):
+            low, high = np.lib.array_utils.byte_bounds(python_object)
+            self.add(low, high - low, own=python_object.flags.writeable)
+            self.add(
+                Words(self, id(python_object), ctypes.c_int64)[ARRAY["dims"]],
+                2 * WORD * python_object.ndim,
+            )
+            self.know(python_object.dtype)
+        elif isinstance(python_object, (tuple, list)):
+            for item in python_object:
                 self.know(item)
-        elif not isinstance(thing, type):
-            self.know(type(thing))
+        elif not isinstance(python_object, type):
+            self.know(type(python_object))
 
     def room(self, words: int) -> int:
         """Memory that nothing was written to."""
@@ -111,14 +114,14 @@ class KnownMemory:
         self.add(place, WORD * words, own=True)
         return place
 
-    def thing(self, address: int) -> Any:
+    def object_at(self, address: int) -> Any:
         """The object at an address; for an object under construction its kind."""
         if address not in self.objects:
             raise Unfit("it takes something for an object that is none")
-        thing, kind = self.objects[address], self.kinds.get(address)
+        python_object, kind = self.objects[address], self.kinds.get(address)
         if kind is dict:
-            return {self.thing(k): self.thing(v) for k, v in thing.items()}
-        return thing if kind is None else kind(map(self.thing, thing))
+            return {self.object_at(k): self.object_at(v) for k, v in python_object.items()}
+        return python_object if kind is None else kind(map(self.object_at, python_object))
 
     def forget(self, begin: int) -> None:
         """Let the stub not use this memory any more."""

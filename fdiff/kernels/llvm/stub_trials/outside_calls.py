@@ -59,7 +59,7 @@ def _with(*lookups: Lookup, **others: object) -> Trial:
 
 def _entries() -> Iterator[Trial]:
     """Entries of dicts, whose keys are all names or not, and of dicts in registers."""
-    scope = FIRST._replace(thing={KEY: VALUE, 1: VALUE})
+    scope = FIRST._replace(holder={KEY: VALUE, 1: VALUE})
     for same in (FIRST, scope):
         yield _with(same)
         yield _with(same, FIRST)
@@ -87,9 +87,9 @@ def _objects() -> Iterator[Trial]:
     yield _with(OWN)._replace(given=(), inputs=FIXED, signature=CallSignature(0))
     length = Lookup("_PyObject_GetDictPtr", _raised, 0, 0, ATTRIBUTES)
     _absent.__dict__["kept"] = VALUE
-    for same in (length, length._replace(thing=len), length._replace(thing=_absent, value=1)):
+    for same in (length, length._replace(holder=len), length._replace(holder=_absent, value=1)):
         yield _with(same)
-    for wrong in (length._replace(value=1), length._replace(thing=_absent)):
+    for wrong in (length._replace(value=1), length._replace(holder=_absent)):
         yield _with(wrong)._replace(outcome=MISS)
     outcomes = {_holds: ONE, _fails: MISS, _raised: ArithmeticError, _absent: LookupError}
     for predicate, outcome in outcomes.items():

@@ -60,7 +60,7 @@ class Rehearsal(KnownMemory):
         addresses[int(descriptor[HEADER.index("kernel")])] = "the kernel"
         models = self._models() | {"the kernel": partial(self._run_kernel, kernel)}
         self._functions = {place: (name, models[name]) for place, name in addresses.items()}
-        for thing in (
+        for python_object in (
             descriptor,
             None,
             True,
@@ -71,7 +71,7 @@ class Rehearsal(KnownMemory):
             bytes,
             *descriptor.held,
         ):
-            self.know(thing)
+            self.know(python_object)
 
     def run(self, code: CodeType, positional: tuple[object, ...], named: dict[str, object]) -> int:
         """The address of the result of ``call``; 0 for an error, which is `raised`."""
@@ -130,7 +130,7 @@ class Rehearsal(KnownMemory):
     # --- functions of C ---------------------------------------------------------------------------
 
     def _models(self) -> dict[str, Callable[..., int | None]]:
-        thing, tried = self.thing, self._tried
+        read, tried = self.object_at, self._tried
         sequences: dict[str, Callable[..., int | None]] = {
             f"Py{kind.__name__.title()}_{name}": partial(model, kind)
             for kind in (tuple, list)
@@ -141,23 +141,23 @@ class Rehearsal(KnownMemory):
         }  # fmt: skip
         others: dict[str, Callable[..., int | None]] = {
             "Py_IncRef": self._own, "Py_DecRef": self._drop,
-            "PyObject_CallOneArg": lambda f, x: tried(lambda: thing(f)(thing(x))),
+            "PyObject_CallOneArg": lambda f, x: tried(lambda: read(f)(read(x))),
             "PyErr_Clear": lambda: setattr(self, "raised", None),
             "PyErr_Occurred": lambda: self.raised is not None,
-            "PyErr_ExceptionMatches": lambda kinds: isinstance(self.raised, thing(kinds)),
+            "PyErr_ExceptionMatches": lambda kinds: isinstance(self.raised, read(kinds)),
             "PyErr_NoMemory": lambda: setattr(self, "raised", MemoryError()),
             "PyDict_New": lambda: self._begun(dict, 0), "PyDict_Size": partial(self._size, dict),
             "PyDict_SetItem": self._set,
             "PyDict_Next": self._next,
-            "PyObject_GetAttr": lambda x, name: tried(lambda: getattr(thing(x), thing(name))),
-            "PyObject_RichCompareBool": lambda x, y, how: how == _EQUAL and thing(x) == thing(y),
+            "PyObject_GetAttr": lambda x, name: tried(lambda: getattr(read(x), read(name))),
+            "PyObject_RichCompareBool": lambda x, y, how: how == _EQUAL and read(x) == read(y),
             "PyEval_SaveThread": self._release, "PyEval_RestoreThread": self._take,
             "PyMem_RawMalloc": self._allocate, "PyMem_RawFree": self._free,
             "PyLong_FromLong": lambda value: tried(lambda: value),
             "PyObject_Vectorcall": self._vectorcall,
             "NewCopy": self._copy,
             "NewFromDescr": self._new_array, "Scalar": self._scalar,
-            "EquivTypes": lambda a, b: thing(a) == thing(b),
+            "EquivTypes": lambda a, b: read(a) == read(b),
             "PyDict_GetItemWithError": self._entry, "_PyObject_GetDictPtr": self._attributes,
         }  # fmt: skip
         return sequences | others
@@ -172,10 +172,10 @@ class Rehearsal(KnownMemory):
             raise Unfit("it drops a reference that it does not own")
         self.owned[address] -= 1
 
-    def _new(self, thing: object) -> int:
-        self.know(thing)
-        self._own(id(thing))
-        return id(thing)
+    def _new(self, python_object: object) -> int:
+        self.know(python_object)
+        self._own(id(python_object))
+        return id(python_object)
 
     def _tried(self, call: Callable[[], object]) -> int:
         """The address of a new reference to the result of a call; 0 if the call raises."""
@@ -207,10 +207,10 @@ class Rehearsal(KnownMemory):
         self._parts(table, dict)[key] = value
 
     def _of(self, kind: type, address: int) -> Any:
-        thing = self.thing(address)
-        if not isinstance(thing, kind):
-            raise Unfit(f"it takes a {type(thing).__name__} for a {kind.__name__}")
-        return thing
+        python_object = self.object_at(address)
+        if not isinstance(python_object, kind):
+            raise Unfit(f"it takes a {type(python_object).__name__} for a {kind.__name__}")
+        return python_object
 
     def _size(self, kind: type, address: int) -> int:
         return len(self._of(kind, address))
@@ -232,11 +232,11 @@ class Rehearsal(KnownMemory):
         return True
 
     def _entry(self, table: int, key: int) -> int:
-        value = self._of(dict, table).get(self.thing(key), self)
+        value = self._of(dict, table).get(self.object_at(key), self)
         return 0 if value is self else id(value)
 
-    def _attributes(self, thing: int, _: int) -> int:
-        attributes = getattr(self.thing(thing), "__dict__", None)
+    def _attributes(self, address: int, _: int) -> int:
+        attributes = getattr(self.object_at(address), "__dict__", None)
         if attributes is None:
             return 0
         self.know(attributes)
@@ -265,9 +265,9 @@ class Rehearsal(KnownMemory):
 
     def _vectorcall(self, function: int, arguments: int, count: int, names: int) -> int:
         words, keys = self.int64(arguments), self._of(tuple, names) if names else ()
-        values = [self.thing(words[k]) for k in range(count + len(keys))]
+        values = [self.object_at(words[k]) for k in range(count + len(keys))]
         named = dict(zip(keys, values[count:], strict=True))
-        return self._tried(lambda: self.thing(function)(*values[:count], **named))
+        return self._tried(lambda: self.object_at(function)(*values[:count], **named))
 
     def _copy(self, array: int, order: int) -> int:
         if order != 0:
@@ -276,11 +276,11 @@ class Rehearsal(KnownMemory):
         return self._new(np.array(self._of(np.ndarray, array), order="C"))
 
     def _new_array(self, kind: int, dtype: int, rank: int, dims: int, *rest: int) -> int:
-        if any(rest) or self.thing(kind) is not np.ndarray:
+        if any(rest) or self.object_at(kind) is not np.ndarray:
             raise Unfit("it asks for an unusual array")
         self._drop(dtype)
         shape = [self.int64(dims)[axis] for axis in range(rank)]
-        return self._new(np.empty(shape, self.thing(dtype)))
+        return self._new(np.empty(shape, self.object_at(dtype)))
 
     def _scalar(self, place: int, dtype: int, base: int) -> int:
         kind = self._of(np.dtype, dtype)
