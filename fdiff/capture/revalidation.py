@@ -26,8 +26,8 @@ Comparisons = tuple[tuple[Callable[..., bool], tuple[object, ...]], ...]
 
 
 def objects(entries: tuple[tuple[object, type, object], ...]) -> bool:
-    for thing, kind, namespace in entries:
-        if type(thing) is not kind or thing.__dict__ is not namespace:
+    for instance, kind, namespace in entries:
+        if type(instance) is not kind or instance.__dict__ is not namespace:
             return False
     return True
 
@@ -47,8 +47,8 @@ def names(entries: tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]) -> 
 
 
 def attributes(entries: tuple[tuple[object, str, object], ...]) -> bool:
-    for thing, name, value in entries:  # noqa: SIM110 - as above
-        if getattr(thing, name, MISSING) is not value:
+    for instance, name, value in entries:  # noqa: SIM110 - as above
+        if getattr(instance, name, MISSING) is not value:
             return False
     return True
 
@@ -110,12 +110,12 @@ class Revalidation:
         return False
 
     def other(self, node: Dependency, value: object) -> bool:
-        """Whether this object has stood elsewhere, or another here: code may ask for identity."""
+        """Whether this object was met at another node, or another object here: identities count."""
         partner = self.nodes.setdefault(id(node), value)
         return partner is not value or self.nodes.setdefault(id(value), node) is not node
 
     def places(self) -> Comparisons:
-        """Where it looked other than in mappings and at code."""
+        """The visited places, except mappings and code."""
         kinds = (
             (objects, self.objects), (names, self.names), (attributes, self.attributes),
             (contents, self.contents), (layouts, self.layouts), (calls, self.calls),

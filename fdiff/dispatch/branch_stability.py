@@ -19,7 +19,7 @@ MISS = 8  # what a call on a new path adds to the score of its signature; other 
 UNSTABLE = ALTERNATIVES * MISS  # the score from which on derivatives are taken eagerly
 FEW = 8  # guards of a function that has few paths
 MOST_PATHS = 64  # paths of eager calls that are remembered, and traces that are merged into one
-SHARE = 4  # so many times as many paths, merged before, ask for one more
+SHARE = 4  # merged paths that let one more trace be kept, and demand it for the next merge
 SETTLED = 8  # eager calls in a row on paths known by then, after which traces are kept again
 
 

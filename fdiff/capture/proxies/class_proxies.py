@@ -87,7 +87,7 @@ class _Member:
 
 @hiding
 def _bound(member: object, instance: object, kind: type | None) -> dict[type | None, object]:
-    """What to index by the class of an instance, for a member as Python binds it."""
+    """A mapping with the member, as Python binds it, under the class of an instance."""
     get = getattr(type(member), "__get__", None)
     return {kind: member} if get is None else defaultdict(partial(get, member, instance, kind))
 
@@ -158,7 +158,7 @@ class ProxyClassState:
         ]
 
     def _is_own(self, name: str, value: object) -> bool:
-        """Whether the run has done that, and no exception that came while a name was loaded."""
+        """Whether the run wrote the name, and not an exception while the name was loaded."""
         return name in self.loaded if value is MISSING else not isinstance(value, _Member)
 
 

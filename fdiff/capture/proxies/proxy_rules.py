@@ -89,11 +89,11 @@ def _opaque_object(run: ProxyContext, value: object, where: Where) -> Pair:
     return opaque(run, value, where, f"attributes of the {type(value).__name__} object")
 
 
-def _written(asked: str, other: Rule) -> Rule:
-    """A rule for collections: `other`, unless the run may write to one, as it is `asked`."""
+def _written(question: str, other: Rule) -> Rule:
+    """A rule for collections: `other`, unless a `question` to the run says that it may write."""
 
     def wrap(run: ProxyContext, value: object, where: Where) -> Pair:
-        if not getattr(run.repeats, asked)(where):
+        if not getattr(run.repeats, question)(where):
             return other(run, value, where)
         return wrap_written(run, value, where)
 

@@ -28,9 +28,7 @@ _PLAIN = frozenset((*SCALARS, np.float64, np.float32, np.int64, np.bool_, np.com
 
 
 class NoValueError(LookupError):
-    """A traced value for which plain code would have left a number has none; `args[0]` is the
-    value.
-    """
+    """A traced value, `args[0]`, has no number where plain code would have left one."""
 
 
 class Release:

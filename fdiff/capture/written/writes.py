@@ -80,7 +80,7 @@ class OutsidePlaces:
         self.arrays: list[object] = []  # captured arrays, in the order of their handles
         self.named: list[Where] = []  # and their names
         self.data: list[tuple[object, Content, Where]] = []  # tables and the like, without proxies
-        # What cannot be compared, without proxies.
+        # Objects without proxies that cannot be compared.
         self.shared: list[tuple[object, Where]] = []
 
     def written(self) -> bool:
@@ -131,7 +131,7 @@ class OutsidePlaces:
                     release.table(value) if is_table(value) else release.contents(value)
 
     def release_shared(self, release: Release, refuse: Refuse) -> None:
-        """Put numbers in place of traced values into what the run has as it is."""
+        """Put numbers in place of traced values into objects that the run has without proxies."""
         for value, where in self.shared:
             with refuse(label(where)):
                 release.contents(value)
@@ -155,7 +155,7 @@ class OutsidePlaces:
                 copy.note(repeats)
 
     def write(self, release: Resolve, refuse: Refuse) -> None:
-        """Write to globals, cells and copies what the run left there; elsewhere it wrote itself."""
+        """Write the stores of the run into private globals, cells and copies to the user's own."""
         for globals_ in self.globals.values():
             for name, value in list(globals_.writes()):
                 with refuse(name):
@@ -174,7 +174,7 @@ class OutsidePlaces:
                     items.write(release)
 
     def see(self, other: OutsidePlaces) -> None:
-        """Let this run find from now on what another run has written."""
+        """Store in this run's places what another run has written."""
         for key, globals_ in other.globals.items():
             if (mine := self.globals.get(key)) is not None:
                 for name, value in list(globals_.writes()):
