@@ -14,6 +14,7 @@ from .wording import (
     compiler_words,
     cost_cells,
     counted,
+    head_words,
     names_counted,
     picked_words,
     sized,
@@ -34,10 +35,7 @@ def html_of(facts: Facts) -> str:
 
 def _head(facts: Facts) -> str:
     notes = "".join(f"<br>{escape(note)}" for note in facts.notes)
-    return (
-        f"<p><b>{escape(facts.call)}</b>: {counted(len(facts.tape), 'node')} recorded; no"
-        f" derivative run, nothing compiled{notes}</p>"
-    )
+    return f"<p><b>{escape(facts.call)}</b>: {head_words(facts)}{notes}</p>"
 
 
 def _arrays(facts: Facts) -> str:

@@ -16,6 +16,7 @@ from .wording import (
     compiler_words,
     cost_cells,
     counted,
+    head_words,
     names_counted,
     picked_words,
     sized,
@@ -39,8 +40,7 @@ def explanation_text(facts: Facts) -> str:
 
 def _head(facts: Facts) -> Iterator[str]:
     where = "" if facts.device == "cpu" else f", device={facts.device!r}"
-    nodes = counted(len(facts.tape), "node")
-    yield f"{facts.call}{where}: {nodes} recorded; no derivative run, nothing compiled"
+    yield f"{facts.call}{where}: {head_words(facts)}"
     yield from (f"note: {note}" for note in facts.notes)
 
 

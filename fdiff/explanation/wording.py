@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ..dispatch.tiers.tier_forecast import CUDA, KERNEL
 from ..errors import DENSE_WAYS
 from ..kernels import Fusion, KernelForecast
-from .explained_facts import Cost, StepFact
+from .explained_facts import Cost, Facts, StepFact
 
 # What stands above the columns of the table of costs, in two lines.
 COST_GROUPS: tuple[str, ...] = ("", "", "", "", "NumPy", "", "kernel", "", "")
@@ -30,6 +30,12 @@ _COMPILERS = {
 }
 _LARGE = 1 << 30  # bytes of a result that is rarely what is needed
 _PLACES = {"memory": "in memory", "disk": "on disk"}
+
+
+def head_words(facts: Facts) -> str:
+    """The number of recorded nodes in words."""
+    nodes = counted(len(facts.tape), "node")
+    return f"{nodes} recorded; no derivative run, nothing compiled"
 
 
 def cost_cells(row: Cost) -> tuple[str, ...]:
