@@ -10,6 +10,7 @@ from .explained_facts import Facts, StepFact
 from .text import MOST_NAMES, lines_of
 from .wording import (
     COST_HEADS,
+    array_rows,
     cache_words,
     compiler_words,
     cost_cells,
@@ -39,15 +40,10 @@ def _head(facts: Facts) -> str:
 
 
 def _arrays(facts: Facts) -> str:
-    rows = [
-        (f.name, str(f.type), f.role, f"its {f.fixed} must stay" if f.fixed else "")
-        for f in facts.inputs
-    ]
-    rows += [(name, str(type_), "result", "") for name, type_ in facts.outputs]
     lines = "".join(f"<br><code>{escape(line)}</code>" for line in facts.guards)
     taken = f"<p>Traced for the branches taken at{lines}</p>" if lines else ""
     loops = _table("Python loops", ("line", ""), facts.loops) if facts.loops else ""
-    return _table("Arrays", ("name", "type", "what it is", ""), rows) + taken + loops
+    return _table("Arrays", ("name", "type", "what it is", ""), array_rows(facts)) + taken + loops
 
 
 def _costs(facts: Facts) -> str:

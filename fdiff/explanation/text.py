@@ -12,6 +12,7 @@ from .explained_facts import Cost, Facts, StepFact
 from .wording import (
     COST_GROUPS,
     COST_HEADS,
+    array_rows,
     cache_words,
     compiler_words,
     cost_cells,
@@ -45,13 +46,8 @@ def _head(facts: Facts) -> Iterator[str]:
 
 
 def _arrays(facts: Facts) -> Iterator[str]:
-    rows = [
-        (fact.name, str(fact.type), fact.role, f"its {fact.fixed} must stay" if fact.fixed else "")
-        for fact in facts.inputs
-    ]
-    rows += [(name, str(type_), "result", "") for name, type_ in facts.outputs]
     yield "Arrays"
-    yield from _aligned(rows)
+    yield from _aligned(array_rows(facts))
     if facts.guards:
         yield f"  traced for the branches taken at {counted(len(facts.guards), 'line')}:"
         yield from (f"    {line}" for line in facts.guards)

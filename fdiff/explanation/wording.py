@@ -38,6 +38,15 @@ def head_words(facts: Facts) -> str:
     return f"{nodes} recorded; no derivative run, nothing compiled"
 
 
+def array_rows(facts: Facts) -> list[tuple[str, str, str, str]]:
+    """The rows of the table of arrays: name, type, role, and what must stay; results come last."""
+    rows = [
+        (fact.name, str(fact.type), fact.role, f"its {fact.fixed} must stay" if fact.fixed else "")
+        for fact in facts.inputs
+    ]
+    return rows + [(name, str(type_), "result", "") for name, type_ in facts.outputs]
+
+
 def cost_cells(row: Cost) -> tuple[str, ...]:
     """A row of the table of costs."""
     star = "* " if row.picked and row.what != "value" else "  "
