@@ -11,15 +11,14 @@ from .text import MOST_NAMES, lines_of
 from .wording import (
     COST_HEADS,
     array_rows,
-    cache_words,
-    compiler_words,
     cost_cells,
     counted,
     head_words,
     names_counted,
     picked_words,
     sized,
-    tier_words,
+    step_rows,
+    step_title,
 )
 
 _LEFT = "text-align:left"
@@ -60,11 +59,7 @@ def _costs(facts: Facts) -> str:
 
 
 def _step(step: StepFact, number: int, count: int) -> str:
-    rows = [("tier", tier_words(step)), ("compiler", compiler_words(step))]
-    if step.kernel is not None:
-        rows.append(("cache", cache_words(step.kernel)))
-    title = "How it would run" if count == 1 else f"How step {number + 1} of {count} would run"
-    return _table(title, ("", ""), rows) + _kernel(step)
+    return _table(step_title(number, count), ("", ""), step_rows(step)) + _kernel(step)
 
 
 def _kernel(step: StepFact) -> str:

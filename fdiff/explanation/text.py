@@ -13,15 +13,14 @@ from .wording import (
     COST_GROUPS,
     COST_HEADS,
     array_rows,
-    cache_words,
-    compiler_words,
     cost_cells,
     counted,
     head_words,
     names_counted,
     picked_words,
     sized,
-    tier_words,
+    step_rows,
+    step_title,
 )
 
 _WIDTH = 88  # of lists of operations
@@ -78,11 +77,8 @@ def _costs(facts: Facts) -> Iterator[str]:
 
 
 def _execution(step: StepFact, number: int, count: int) -> Iterator[str]:
-    yield "How it would run" if count == 1 else f"How step {number + 1} of {count} would run"
-    rows = [("tier", tier_words(step)), ("compiler", compiler_words(step))]
-    if step.kernel is not None:
-        rows.append(("cache", cache_words(step.kernel)))
-    yield from _aligned(rows)
+    yield step_title(number, count)
+    yield from _aligned(step_rows(step))
 
 
 def _kernel(step: StepFact) -> Iterator[str]:

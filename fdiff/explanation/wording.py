@@ -74,7 +74,20 @@ def picked_words(costs: Sequence[Cost]) -> Iterator[str]:
             yield from (f"  {way}" for way in DENSE_WAYS[row.what.lower()].splitlines())
 
 
-def tier_words(step: StepFact) -> str:
+def step_title(number: int, count: int) -> str:
+    """The title of the table of a step; `number` counts from zero."""
+    return "How it would run" if count == 1 else f"How step {number + 1} of {count} would run"
+
+
+def step_rows(step: StepFact) -> list[tuple[str, str]]:
+    """The rows of this table: the tier, the compiler, and the cache of the kernel."""
+    rows = [("tier", _tier_words(step)), ("compiler", _compiler_words(step))]
+    if step.kernel is not None:
+        rows.append(("cache", _cache_words(step.kernel)))
+    return rows
+
+
+def _tier_words(step: StepFact) -> str:
     """Which tier runs the next call, and when that changes."""
     tier = step.tier
     words = f"{tier.tier}: {tier.why}"
@@ -84,7 +97,7 @@ def tier_words(step: StepFact) -> str:
     return f"{words}; one is made once calls have taken {due}, {spent} so far"
 
 
-def compiler_words(step: StepFact) -> str:
+def _compiler_words(step: StepFact) -> str:
     """The compiler of the kernel, and the predicted price."""
     words = _COMPILERS[step.compiler]
     if step.kernel is None:
@@ -94,7 +107,7 @@ def compiler_words(step: StepFact) -> str:
     return f"{words}: about {duration(step.kernel.compile_seconds)}"
 
 
-def cache_words(kernel: KernelForecast) -> str:
+def _cache_words(kernel: KernelForecast) -> str:
     """Where text and machine code of a kernel are found."""
     text = _PLACES.get(kernel.text, "to be generated")
     code = _PLACES.get(kernel.code, "to be compiled")
