@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TypeVar
 
+# Functions that read variables of their callers. Code that has these names is left as it is.
+READS_VARIABLES = frozenset(("locals", "vars", "eval", "exec", "dir"))
 _Node = TypeVar("_Node", bound=ast.AST)
 _Module = TypeVar("_Module", bound=ast.Module)
 

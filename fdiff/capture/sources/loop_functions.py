@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from types import CodeType, FunctionType
 
-from ...syntax_trees import copied, walk
+from ...syntax_trees import READS_VARIABLES, copied, walk
 from ..value_kinds import MISSING
 from .definitions import compiled, definition, note_rewritten
 from .else_of_loops import without_else
@@ -58,9 +58,7 @@ from .variable_names import (
 )
 from .varying_ranges import with_waiting_loops
 
-_LOOKS = frozenset(("locals", "vars", "eval", "exec", "dir", "super", "globals", "__class__"))
-
-
+_LOOKS = READS_VARIABLES | {"super", "globals", "__class__"}
 _FUNCTIONS = (ast.FunctionDef, ast.Lambda)
 
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 from ...bounded_cache import keep
 from ...process.loop_progress import CodePlace, trip_of_head, trips_done_by_head, trips_of_head
 from ...source_lines import source_line
+from ...syntax_trees import READS_VARIABLES
 from ...user_lines import Line, numbered
 from .code_loops import FARTHEST, WATCHED, Loop, loops_under_way
 
@@ -29,8 +30,6 @@ SURE = 5  # times as many calls has a loop that is logged at once
 MOST_FAILURES = 2  # times that a loop may be logged without becoming a node
 _MOST_LOOPS = 1 << 10  # whose heads are remembered
 _LINES = 8  # of a head
-# Code that asks for its own variables, which looking at them would enter anew.
-_LOOKS = frozenset(("locals", "vars", "eval", "exec", "dir"))
 T = TypeVar("T")
 _heads: dict[tuple[int, int], tuple[CodeType, ast.For | None]] = {}
 
@@ -70,7 +69,7 @@ def _asked(frame: FrameType, start: int, tells: Callable[[ast.For, CodePlace], T
 
 def _head(code: CodeType, start: int) -> ast.For | None:
     """The head of a loop by its source, if that is there."""
-    if not _LOOKS.isdisjoint(code.co_names):
+    if not READS_VARIABLES.isdisjoint(code.co_names):  # looking at them enters them anew
         return None
     name, number = numbered((code, start))
     text = source_line(name, number).lstrip()
