@@ -167,5 +167,5 @@ def structures(monkeypatch):
     dense_tape = structured_steps.dense_tape
     monkeypatch.setattr(structured_steps, "dense_tape", watched)
     monkeypatch.setattr(structured_steps, "_structures", type(structured_steps._structures)())
-    fdiff.dispatch.program.forget()
+    fdiff.dispatch.program.forget_programs()
     return derived

@@ -159,7 +159,7 @@ def tier(name: str) -> Generator[None]:
 
 def in_every_tier(program: StoringProgram, name: str, at: Point) -> dict[str, tuple[Any, ...]]:
     """What the operator gives in each tier; a program may be refused as bytecode."""
-    tiered_execution.forget()  # an equal tape may have been compiled: each tier has to run here
+    tiered_execution.forget_runners()  # of an equal tape: each tier has to run here
     call = prepared(program, name, at)
     found: dict[str, tuple[Any, ...]] = {}
     for which in TIERS:

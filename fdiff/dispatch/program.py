@@ -339,7 +339,7 @@ def _kept_by(f: Function) -> tuple[_Programs, object]:
     return programs, name
 
 
-def forget() -> None:
+def forget_programs() -> None:
     """Drop every traced program, and what is in those that somebody holds."""
     _programs.clear()
     _of_objects.clear()

@@ -138,7 +138,7 @@ def world(tmp_path):
     made = World(tmp_path)
     yield made
     made.close()
-    program.forget()  # functions that hold what was opened
+    program.forget_programs()  # functions that hold what was opened
     gc.collect()  # here, where nobody minds that files were left open
 
 

@@ -132,7 +132,7 @@ def traces(g, *args):
 
 @pytest.mark.parametrize("name", DATA)
 def test_what_stays_as_it_is_is_not_traced_again(name):
-    fdiff.dispatch.program.forget()  # equal data of another test
+    fdiff.dispatch.program.forget_programs()  # equal data of another test
     data, use, change = DATA[name]()
     g = fdiff.grad(lambda x: np.sum(use(data) * x**2))
     assert traces(g, X) == 1

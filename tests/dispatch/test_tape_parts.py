@@ -58,7 +58,7 @@ def test_parts_give_what_numpy_gives(program, operator, tier, monkeypatch):
 
 def test_the_loops_of_a_solver_are_compiled(monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "compile")
-    tiered_execution.forget()
+    tiered_execution.forget_runners()
     fdiff.grad(integrated)(X)
     runners = [r for r in tiered_execution._runners.values() if any(True for _ in r.tape.bodies())]
     assert runners

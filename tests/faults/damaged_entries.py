@@ -47,7 +47,7 @@ def forget():
     Functions stay in memory, as there are still tables with their addresses.
     """
     fdiff.cache_clear()
-    tiered_execution.forget()
+    tiered_execution.forget_runners()
     kernels.cache_clear()
     machine_code._function.cache_clear()
     execution._functions.clear()

@@ -350,7 +350,7 @@ def test_nothing_traced_is_alive_afterwards():
     held = [PLACES[name]() for name in PLACES]
     for f, _ in held:
         fdiff.grad(f)(X)
-    fdiff.dispatch.program.forget()
+    fdiff.dispatch.program.forget_programs()
     gc.collect()
     found = [look() for _, look in held]
     seen, waiting = set(), list(found)

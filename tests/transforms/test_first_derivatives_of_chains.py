@@ -66,7 +66,7 @@ def made(monkeypatch):
     bounded = dense_tapes.DenseSweep.bounded
     counted = lambda self, few, type_: terms.extend(few) or bounded(self, few, type_)
     monkeypatch.setattr(dense_tapes.DenseSweep, "bounded", counted)
-    fdiff.dispatch.program.forget()
+    fdiff.dispatch.program.forget_programs()
     return nodes, terms
 
 

@@ -82,7 +82,7 @@ CALLS = {
 def steps_of(call, monkeypatch):
     """The names of the steps that a call takes. What each leaves is verified, as in all tests."""
     names = []
-    fdiff.dispatch.program.forget()
+    fdiff.dispatch.program.forget_programs()
     monkeypatch.setattr(late_steps, "WATCHERS", [lambda name, tape: names.append(name)])
     call()
     return names

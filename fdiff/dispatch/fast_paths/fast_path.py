@@ -201,7 +201,7 @@ def immediate_fast_path(f: object, inputs: object, operator: object) -> Immediat
 _every: WeakValues[int, FastPath] = WeakValues()  # of prepared functions
 
 
-def forget() -> None:
+def forget_fast_paths() -> None:
     """Drop the fast paths of immediate calls and of prepared functions."""
     _immediate.clear()
     for path in _every.values():

@@ -67,7 +67,7 @@ class Defect:
         return "\n".join([ask, self.fault, _versions(), *rows])
 
 
-def forget() -> None:
+def forget_defects() -> None:
     """Warn of every program again."""
     _warned.clear()
 

@@ -20,6 +20,6 @@ def runner_on(device: str, tape: Tape) -> Runner:
     return keep_recent(_cuda_runners, tape, _cuda_runners.get(tape) or CudaRunner(tape), KEPT)
 
 
-def forget() -> None:
+def forget_cuda_runners() -> None:
     """Drop every program on a device."""
     _cuda_runners.clear()

@@ -324,7 +324,7 @@ def _is_kept(key: tuple[Tape, str], kernels: KernelTier) -> bool:
     return runner is not None and runner._kernels is kernels
 
 
-def forget() -> None:
+def forget_runners() -> None:
     """Drop every runner, so that programs start over on the interpreter."""
     _runners.clear()
     _transient.clear()

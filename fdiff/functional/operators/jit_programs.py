@@ -10,14 +10,12 @@ from ... import kernels
 from ...capture.dependencies import retained_data
 from ...device_arrays import CPU
 from ...dispatch.arguments import Function
-from ...dispatch.fast_paths.fast_path import forget as forget_fast_paths
+from ...dispatch.fast_paths.fast_path import forget_fast_paths
 from ...dispatch.plans import PREPARING, Arrays, OperatorPlan, Run, derived_step
-from ...dispatch.program import Program
-from ...dispatch.program import forget as forget_programs
-from ...dispatch.tiers.compiler_defects import Defect
-from ...dispatch.tiers.compiler_defects import forget as forget_defects
-from ...dispatch.tiers.runner_choice import forget as forget_cuda_runners
-from ...dispatch.tiers.tiered_execution import forget as forget_runners
+from ...dispatch.program import Program, forget_programs
+from ...dispatch.tiers.compiler_defects import Defect, forget_defects
+from ...dispatch.tiers.runner_choice import forget_cuda_runners
+from ...dispatch.tiers.tiered_execution import forget_runners
 from ...dispatch.variant import Traced, Variant
 from ...errors import InputError, UnsupportedError, called, failure, flag, shown
 from ...foreign_errors import is_foreign
