@@ -248,14 +248,17 @@ class CallLog(LoopDetector):
         """
         if trips >= 7 and trips & (trips - 1) and trips != INNER:
             return False
-        period = [self.calls[k] for k in range(self.count - p, self.count)]
-        size = sum([call.size for call in period])
-        if self.tries.get(period[0].key, 0) >= TRIES or (2 * size < self.period and trips < INNER):
+        calls, last = self.calls, self.count - 1
+        first = calls[self.count - p]
+        if self.tries.get(first.key, 0) >= TRIES:
+            return False
+        if any(calls[last - k].order < first.order for k in range(p)):  # soon found, if at all
+            return False
+        period = [calls[k] for k in range(self.count - p, self.count)]
+        if trips < INNER and 2 * sum([call.size for call in period]) < self.period:
             return False
         branches = any(c.key in self.templates or isinstance(c.fn, Question) for c in period)
         if trips == PERIODS and branches:  # or the next trip has a loop as one item
-            return False
-        if any(call.order < period[0].order for call in reversed(period)):
             return False
         return trips >= INNER or not is_nested(period)
 
