@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .branching import BranchingTemplate, Paths, asks, trips_of
+from .branching import BranchingTemplate, Paths, asks, last_trips
 from .checked_trips import Frame
 from .logged_calls import LoggedCall
 from .loop_template import UnrolledError
@@ -46,7 +46,7 @@ class Branches:
         earlier = log.seen.get(call.key, ())
         if not self.asked or len(earlier) not in AT or self.failures.get(call.key, 0) >= TWICE:
             return None
-        trips = trips_of(log.calls, earlier, log.count)
+        trips = last_trips(log.calls, earlier, log.count)
         if len(trips) < min(AT) or not asks(trips) or call.order != trips[0][0].order:
             return None
         try:

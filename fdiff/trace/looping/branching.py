@@ -41,7 +41,7 @@ class Made(NamedTuple):
     out: int
 
 
-def trips_of(
+def last_trips(
     calls: Mapping[int, LoggedCall], places: Sequence[int], end: int
 ) -> list[list[LoggedCall]]:
     """The last trips of a loop whose head was called at these places in the log, in order."""
