@@ -25,11 +25,11 @@ from .questions import Question
 PATHS = 16  # of a loop at most
 VARIABLE = 3  # a reference: (VARIABLE, places, depth)
 
-Place = tuple[
+CallPlace = tuple[
     object, int
 ]  # the key of a call, and how many of this key there were before in its trip
-Places = frozenset[tuple[Place, int]]  # with which of the outs it is
-Variable = tuple[Places, int]  # what was made last but (depth - 1) at one of the places
+CallPlaces = frozenset[tuple[CallPlace, int]]  # with which of the outs it is
+Variable = tuple[CallPlaces, int]  # what was made last but (depth - 1) at one of the places
 Read = tuple[int, int, int]  # of which trip, by which call, as which handle
 
 
@@ -92,7 +92,7 @@ class Paths:
 
     def _find_variables(self) -> None:
         """Find what is read of earlier trips: by place of the code, and which handle there."""
-        reads: dict[tuple[Place, int], list[Read]] = {}
+        reads: dict[tuple[CallPlace, int], list[Read]] = {}
         for t, trip in enumerate(self.trips):
             for k, call in enumerate(trip):
                 for j, h in enumerate(call.handles):
@@ -116,7 +116,7 @@ class Paths:
     def _handle(self, trip: int, call: int, j: int) -> TracedArray:
         return self.trips[trip][call].handles[j]
 
-    def _written(self, places: Places) -> list[tuple[int, TracedArray]]:
+    def _written(self, places: CallPlaces) -> list[tuple[int, TracedArray]]:
         """In which trips something is made at some places, and what is made there last."""
         latest = []
         for t, trip in enumerate(self.trips):
@@ -127,7 +127,7 @@ class Paths:
                     break
         return latest
 
-    def _variable(self, places: Places, events: Sequence[Read]) -> Variable:
+    def _variable(self, places: CallPlaces, events: Sequence[Read]) -> Variable:
         """The variable that the same place reads in several trips."""
         written = self._written(places)
         depths, before = set[int](), list[tuple[int, TracedArray]]()
@@ -202,7 +202,7 @@ class Paths:
         return call, handles, varying
 
 
-def _places(trip: Sequence[LoggedCall]) -> list[Place]:
+def _places(trip: Sequence[LoggedCall]) -> list[CallPlace]:
     """The place of each call of a trip."""
     count: Counter[object] = Counter()
     places = []
@@ -269,7 +269,7 @@ class BranchingTemplate(LoopTemplate):
         self.paths.append(Path(items, calls, moves, len(self.invariants)))
 
     def _moves(
-        self, places: Sequence[Place], items: Sequence[TemplateCall]
+        self, places: Sequence[CallPlace], items: Sequence[TemplateCall]
     ) -> Iterator[tuple[int, int]]:
         """The slots of the variables that a path writes, each with the slot of its new value."""
         for (of, depth), slot in self.carries.items():
