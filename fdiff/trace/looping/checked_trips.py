@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _new = object.__new__
 _ROWS = (FLOAT_ROW, INT_ROW)
-NESTED = 300  # calls of a loop in another one, which may come again, from which it is a node
+FEWEST_NESTED = 300  # calls of a loop in another one, which may come again, from which it is a node
 KEPT = 3000  # calls of a loop whose handles are remembered, for reads of them after the loop
 MISMATCH = object()  # no result: the call differs from the template's item
 
@@ -81,7 +81,7 @@ class Frame(TripNodes):
         self.history: list[list[TracedArray]] = []  # what the first trips made
         self.bound = False
         self.again = True  # whether its template was met again
-        self.fewest = min(log.fewest, NESTED) if template.nested else log.fewest
+        self.fewest = min(log.fewest, FEWEST_NESTED) if template.nested else log.fewest
         if template.independent:
             self.fewest *= INDEPENDENT
         self.parent, self.item, self.number, self.limit, self.call = None, None, 0, None, None
