@@ -62,13 +62,13 @@ class DenseDerivative:
     def terms(self) -> StructuredSteps:
         """The steps that give the blocks from terms, one for each structure."""
         traced, asked = self.traced, self.asked
-        structures = late("operators.structured_steps", "Asked")(
+        request = late("operators.structured_steps", "Asked")(
             tuple(traced.wrt), asked.mode, hessian=self.order > 1, types=tuple(asked.types),
             dense=True, budget=asked.budget,
         )  # fmt: skip
         steps = late("operators.structured_steps", "dense_steps")
         with collector_paused(), deriving(traced.call):
-            return steps(traced, self.function, structures, gradient_tape)
+            return steps(traced, self.function, request, gradient_tape)
 
     @cached_property
     def zeros(self) -> StructuralZeros:
