@@ -18,7 +18,7 @@ from fdiff.ops.terms import common
 from fdiff.primitive import PRIMITIVES, load_tables
 from fdiff.transforms.pipeline import COLUMNS, GRADIENT, derive
 from fdiff.transforms.terms import sparse_tapes, term_sweep
-from fdiff.transforms.terms.sparse_tapes import Asked, sparse_tape
+from fdiff.transforms.terms.sparse_tapes import StructureRequest, sparse_tape
 
 for module in MODULES:
     __import__(module)
@@ -45,7 +45,7 @@ def blocks(tape, arrays, k, **asked):
     """Every block of the sparse derivative with respect to input `k`, and what it is made of."""
     types = tuple(block_type(o, tape.input_types[k], "forward") for o in tape.output_types)
     known = [None if j == k else (lambda a=a: np.asarray(a)) for j, a in enumerate(arrays)]
-    result = sparse_tape(tape, Asked((k,), types=types, **asked), known)
+    result = sparse_tape(tape, StructureRequest((k,), types=types, **asked), known)
     kind = sp.csc_array if asked.get("by_columns") else sp.csr_array
     data = values(result.tape, *arrays)
     arrays = [

@@ -62,7 +62,7 @@ class DenseDerivative:
     def terms(self) -> StructuredSteps:
         """The steps that give the blocks from terms, one for each structure."""
         traced, asked = self.traced, self.asked
-        request = late("operators.structured_steps", "Asked")(
+        request = late("operators.structured_steps", "StructureRequest")(
             tuple(traced.wrt), asked.mode, hessian=self.order > 1, types=tuple(asked.types),
             dense=True, budget=asked.budget,
         )  # fmt: skip

@@ -22,7 +22,7 @@ from ...trace import TracedArray
 from ...transforms.derivative_tapes import assembled
 from ...transforms.pipeline import GRADIENT, derive
 from ...transforms.terms.entry_places import entry_places
-from ...transforms.terms.sparse_tapes import Asked, SparseBlock
+from ...transforms.terms.sparse_tapes import SparseBlock, StructureRequest
 from ...transforms.terms.structures import with_declared_calls
 from ...tree import unflatten
 from .block_results import block_type
@@ -41,20 +41,20 @@ class SparsePlan(OperatorPlan):
         self,
         traced: Traced,
         tape: Tape,
-        asked: Asked,
+        request: StructureRequest,
         result: Result,
         *,
         values: bool,
     ) -> None:
         self.traced = traced
         compares = result is values_alone
-        self.structured = StructuredSteps(traced, tape, asked, compares_pins=compares)
+        self.structured = StructuredSteps(traced, tape, request, compares_pins=compares)
         # a result is nested in structures, the innermost first
-        self.levels = (traced.in_spec,) * (2 if asked.hessian else 1)
+        self.levels = (traced.in_spec,) * (2 if request.hessian else 1)
         self.outer = traced.out_spec
         self.result, self.values = result, values
         self.guards = values  # a structure alone runs no step that would check them
-        self.order = 2 if asked.hessian else 1
+        self.order = 2 if request.hessian else 1
         self._alone = self.outer.kind is None and traced.in_spec.kind is None
         self._attributes: dict[int, tuple[SparseBlock, dict[str, object]]] = {}
 
@@ -104,7 +104,7 @@ class SparsePlan(OperatorPlan):
 
     @cached_property
     def by_columns(self) -> bool:
-        return self.structured.structures.asked.by_columns
+        return self.structured.structures.request.by_columns
 
 
 Result = Callable[[SparseBlock, Any, SparsePlan], object]
@@ -126,8 +126,8 @@ def sparse_plan(
     ins = traced.wrt_types
     tape = _gradients(traced) if hessian else traced.tape
     types = tuple([block_type(o, i, mode) for o in tape.output_types for i in ins])
-    asked = Asked(traced.wrt, mode, format == "csc", hessian, lower, types)
-    return SparsePlan(traced._replace(tape=tape), tape, asked, result, values=values)
+    request = StructureRequest(traced.wrt, mode, format == "csc", hessian, lower, types)
+    return SparsePlan(traced._replace(tape=tape), tape, request, result, values=values)
 
 
 def _gradients(traced: Traced) -> Tape:

@@ -28,7 +28,7 @@ from ...transforms.pipeline import has_loops
 from ...transforms.terms.dense_tapes import dense_tape
 from ...transforms.terms.frozen_values import Known
 from ...transforms.terms.sparse_tapes import sparse_tape
-from ...transforms.terms.structures import Asked, SparseTape, with_declared_calls
+from ...transforms.terms.structures import SparseTape, StructureRequest, with_declared_calls
 
 masked = late_step("terms.entry_places", "masked")
 zero_masks = late_step("terms.entry_places", "zero_masks")
@@ -45,8 +45,8 @@ class Structures:
     Plans of equal tapes share structures: ``data`` of a prepared function has its own.
     """
 
-    def __init__(self, tape: Tape, asked: Asked) -> None:
-        self.tape, self.asked = tape, asked
+    def __init__(self, tape: Tape, request: StructureRequest) -> None:
+        self.tape, self.request = tape, request
         self.kept: list[SparseTape] = []
         self.tried = 0  # for a dense derivative, the number of structures
         self._refused = False
@@ -65,18 +65,18 @@ class Structures:
                     ]
                 return structure
         with collector_paused(), deriving(call):
-            structure = self._derived(readers(arrays, self.asked.wrt))
+            structure = self._derived(readers(arrays, self.request.wrt))
         if structure is not None and structure.lasting:
             self.kept = [structure, *self.kept][:STRUCTURES]
         return structure
 
     def _derived(self, readers: Known) -> SparseTape | None:
-        if not self.asked.dense:
-            return sparse_tape(self.tape, self.asked, readers)
+        if not self.request.dense:
+            return sparse_tape(self.tape, self.request, readers)
         if self._refused or self.tried >= CHANGES:
             return None
         self.tried += 1
-        structure = dense_tape(self.tape, self.asked, readers)
+        structure = dense_tape(self.tape, self.request, readers)
         self._refused = structure is None
         return structure
 
@@ -130,16 +130,16 @@ def _is_unchanged(structure: SparseTape, arrays: Arrays) -> bool:
 _structures: WeakValues[object, Structures] = WeakValues()
 
 
-def structures_of(tape: Tape, asked: Asked) -> Structures:
+def structures_of(tape: Tape, request: StructureRequest) -> Structures:
     """The structures of a derivative, shared by all plans of an equal tape.
 
     Where lines are to name derivatives, those that were derived before have others.
     """
     if derived_lines.wanted.on:
-        return Structures(tape, asked)
-    structures = _structures.get((tape, asked))
+        return Structures(tape, request)
+    structures = _structures.get((tape, request))
     if structures is None:
-        structures = _structures[tape, asked] = Structures(tape, asked)
+        structures = _structures[tape, request] = Structures(tape, request)
     return structures
 
 
@@ -150,9 +150,11 @@ class StructuredSteps:
     the arrays are short, so that such a step has a fast path.
     """
 
-    def __init__(self, traced: Traced, tape: Tape, asked: Asked, *, compares_pins: bool) -> None:
+    def __init__(
+        self, traced: Traced, tape: Tape, request: StructureRequest, *, compares_pins: bool
+    ) -> None:
         self.traced, self.compares_pins = traced, compares_pins
-        self.structures = structures_of(tape, asked)
+        self.structures = structures_of(tape, request)
         self._fixed: SparseTape | None = None
         self._steps: list[tuple[SparseTape, PlanStep]] = []
 
@@ -189,7 +191,7 @@ class StructuredSteps:
 
     def with_zeros(self, blocks: Tape) -> Tape:
         """The tape of blocks that sweeps give, zero where there is no entry for any input."""
-        return masked(blocks, zero_masks(self.structures.tape, self.structures.asked.wrt))
+        return masked(blocks, zero_masks(self.structures.tape, self.structures.request.wrt))
 
     def only_step(self) -> PlanStep | None:
         """The step of the values, where nothing else is to be compared before it runs."""
@@ -210,17 +212,17 @@ class StructuredSteps:
 
 
 def dense_steps(
-    traced: Traced, function: Traced, asked: Asked, slopes: Callable[[Traced], Tape]
+    traced: Traced, function: Traced, request: StructureRequest, slopes: Callable[[Traced], Tape]
 ) -> StructuredSteps:
     """The steps of a dense Jacobian of the tape of `traced`: `function`, or its gradient.
 
     `slopes` gives the tape of a gradient.
     """
     tape = with_declared_calls(function.tape)
-    if asked.hessian:
+    if request.hessian:
         same = tape is function.tape
         tape = traced.tape if same else slopes(function._replace(tape=tape))
-    return StructuredSteps(traced, tape, asked, compares_pins=True)
+    return StructuredSteps(traced, tape, request, compares_pins=True)
 
 
 def pins_hold(structure: SparseTape, types: Sequence[ArrayType], check: Tape | None) -> Tape:

@@ -20,7 +20,7 @@ from ...named_tuples import NamedTuple
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import Trace, TracedArray, apply, splice
 from ...transforms.derivative_tapes import choose
-from ...transforms.terms.sparse_tapes import Asked, sparse_tape
+from ...transforms.terms.sparse_tapes import StructureRequest, sparse_tape
 from ..scipy_ops.sparse.sparse_solves import factors
 from .exit_status import batch_by_unrolling
 from .traced_function import TracedFunction, constant_body
@@ -66,9 +66,9 @@ def _sparse_system(body: TracedFunction, extras: Sequence[np.ndarray], n: int) -
     def constant(k: int) -> Callable[[], np.ndarray]:
         return lambda: np.asarray(extras[k])
 
-    asked = Asked((0,), types=(ArrayType((n, n), F8),))
+    request = StructureRequest((0,), types=(ArrayType((n, n), F8),))
     try:
-        structure = sparse_tape(choose(body.tape, (1,)), asked, [None, *map(constant, range(len(extras)))])
+        structure = sparse_tape(choose(body.tape, (1,)), request, [None, *map(constant, range(len(extras)))])
     except not_signalled(StructureError, NotImplementedError):
         return None
     (block,) = structure.blocks

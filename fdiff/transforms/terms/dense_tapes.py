@@ -26,7 +26,7 @@ from .gathered_rows import columns_of_gathered_rows
 from .slot_stores import stored_pieces
 from .sparse_slots import filled, places_of
 from .sparse_tapes import REFUSALS, BlockDerivation, BlockValues, finished, lower_entries
-from .structures import Asked, SparseBlock, SparseTape
+from .structures import SparseBlock, SparseTape, StructureRequest
 from .term_merging import Merging
 from .term_sweep import LinearSweep, OpaqueError, TooManyError
 
@@ -109,7 +109,7 @@ class DenseDerivation(BlockDerivation):
     """The derivation of dense blocks in one mode."""
 
     def walk(self, linear: Tape, trace: SimplifyingTrace, frozen: FrozenValues) -> LinearSweep:
-        sweep = DenseSweep(linear, trace, frozen, self.asked.budget // LISTED)
+        sweep = DenseSweep(linear, trace, frozen, self.request.budget // LISTED)
         sweep.run()
         sweep.judge(linear.outputs)
         return sweep
@@ -117,10 +117,10 @@ class DenseDerivation(BlockDerivation):
     def block(
         self, sweep: LinearSweep, node: int, o: int, i: int
     ) -> tuple[BlockValues, BlockValues]:
-        width = len(self.asked.wrt)
-        type_ = self.asked.types[o * width + i]
-        shape = (self.tape.output_types[o].size, self.tape.input_types[self.asked.wrt[i]].size)
-        symmetric = self.asked.hessian and o % width == i
+        width = len(self.request.wrt)
+        type_ = self.request.types[o * width + i]
+        shape = (self.tape.output_types[o].size, self.tape.input_types[self.request.wrt[i]].size)
+        symmetric = self.request.hessian and o % width == i
         matrix = None if symmetric else side_by_side(sweep, node)
         if matrix is None:
             entries = self.entries(sweep, node, o, i, shape)
@@ -130,10 +130,10 @@ class DenseDerivation(BlockDerivation):
             self.facts.stored += sum(t.size for t in sweep.terms.get(node, ()))
             matrix = np.transpose(matrix) if self.mode == "reverse" else matrix
         block = SparseBlock(shape, _NOTHING, _NOTHING), np.reshape(matrix, type_.shape)
-        if not self.asked.hessian or symmetric:
+        if not self.request.hessian or symmetric:
             return block, (None, None)
         across = np.reshape(
-            np.transpose(matrix), self.asked.types[(o - o % width + i) * width + o % width].shape
+            np.transpose(matrix), self.request.types[(o - o % width + i) * width + o % width].shape
         )
         return block, (SparseBlock((shape[1], shape[0]), _NOTHING, _NOTHING), across)
 
@@ -149,16 +149,16 @@ class DenseDerivation(BlockDerivation):
         return lists
 
 
-def dense_tape(tape: Tape, asked: Asked, values: Known) -> SparseTape | None:
+def dense_tape(tape: Tape, request: StructureRequest, values: Known) -> SparseTape | None:
     """The dense derivative of a tape whose inputs have these `values`, in the mode asked for.
 
     None where sweeps do as well, where the structure cannot be told, and where it rests on indices
     that are computed from floats.
     """
-    if sum(t.nbytes for t in asked.types) > COPIES * asked.budget:
+    if sum(t.nbytes for t in request.types) > COPIES * request.budget:
         return None
     try:
-        derivation = DenseDerivation(tape, asked, values, asked.mode).run()
+        derivation = DenseDerivation(tape, request, values, request.mode).run()
     except not_signalled(*REFUSALS, OpaqueError, TooManyError, NotWorthError):
         return None
     if any(frozen.computed for frozen in derivation.frozen):

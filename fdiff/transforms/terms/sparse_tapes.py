@@ -34,7 +34,7 @@ from ..pipeline import (
 from ..simplify import SimplifyingTrace, simplify
 from .frozen_values import FrozenValues, Known
 from .sparse_slots import SparsePlaces, across_slots, filled, mirrored, places_of
-from .structures import Asked, SparseBlock, SparseTape, StructureFacts
+from .structures import SparseBlock, SparseTape, StructureFacts, StructureRequest
 from .term_sweep import LinearSweep, TooManyError
 
 DENSE = 1 << 22  # entries of a block whose structure cannot be told
@@ -59,15 +59,15 @@ class _Part(NamedTuple):
 class BlockDerivation:
     """The derivation of all blocks in one mode, from the values that inputs have now."""
 
-    def __init__(self, tape: Tape, asked: Asked, values: Known, mode: str) -> None:
-        self.tape, self.asked, self.known, self.mode = tape, asked, values, mode
+    def __init__(self, tape: Tape, request: StructureRequest, values: Known, mode: str) -> None:
+        self.tape, self.request, self.known, self.mode = tape, request, values, mode
         self.facts = StructureFacts(mode)
         self.parts: list[_Part] = []
         self.frozen: list[FrozenValues] = []
         self.wide = {o for o, t in enumerate(tape.output_types) if t.floating}
 
     def run(self) -> BlockDerivation:
-        wrt = self.asked.wrt
+        wrt = self.request.wrt
         if self.mode == "forward":
             for i, k in enumerate(wrt):
                 self._sweep(
@@ -91,7 +91,7 @@ class BlockDerivation:
         """The blocks that one linear tape gives."""
         if not linear.outputs:
             return
-        frozen, width = FrozenValues(linear, self.known), len(self.asked.wrt)
+        frozen, width = FrozenValues(linear, self.known), len(self.request.wrt)
         with SimplifyingTrace("jacobian") as trace, Stage(nodes=trace.builder.nodes):
             sweep = self.walk(linear, trace, frozen)
             data: list[object] = []
@@ -99,7 +99,7 @@ class BlockDerivation:
             blocks: list[SparseBlock] = []
             for node, (o, i) in zip(linear.outputs, targets, strict=True):
                 first, row = o - o % width, o % width  # of a Hessian: its output, and the input
-                if self.asked.hessian and row < i:  # the transpose of another one
+                if self.request.hessian and row < i:  # the transpose of another one
                     continue
                 block, mirror = self.block(sweep, node, o, i)
                 across = (first + i) * width + row
@@ -120,21 +120,21 @@ class BlockDerivation:
         self, sweep: LinearSweep, node: int, o: int, i: int
     ) -> tuple[BlockValues, BlockValues]:
         """A block, with its values, and of a Hessian the one across the diagonal."""
-        shape = (self.tape.output_types[o].size, self.tape.input_types[self.asked.wrt[i]].size)
+        shape = (self.tape.output_types[o].size, self.tape.input_types[self.request.wrt[i]].size)
         entries, dtype = (
             self.entries(sweep, node, o, i, shape),
-            self.asked.types[o * len(self.asked.wrt) + i].dtype,
+            self.request.types[o * len(self.request.wrt) + i].dtype,
         )
         self.facts.listed += sum(len(e.rows) for e in entries)
         self.facts.price += 4 * sum(len(e.rows) for e in entries)
-        if not self.asked.hessian:
+        if not self.request.hessian:
             return self._stored(entries, shape, dtype), (None, None)
-        if o % len(self.asked.wrt) != i:
+        if o % len(self.request.wrt) != i:
             turned = (shape[1], shape[0])
-            across = [] if self.asked.lower else transposed(entries)
+            across = [] if self.request.lower else transposed(entries)
             return self._stored(entries, shape, dtype), self._stored(across, turned, dtype)
         entries = lower_entries(entries)
-        if self.asked.lower:
+        if self.request.lower:
             return self._stored(entries, shape, dtype), (None, None)
         return self._mirrored(entries, shape, dtype), (None, None)
 
@@ -163,7 +163,7 @@ class BlockDerivation:
     def _stored(
         self, entries: list[Entries], shape: tuple[int, int], dtype: np.dtype
     ) -> tuple[SparseBlock, object]:
-        places: SparsePlaces = places_of(entries, shape, by_columns=self.asked.by_columns)
+        places: SparsePlaces = places_of(entries, shape, by_columns=self.request.by_columns)
         values = filled(entries, places.slots, len(places.cols), dtype)
         return SparseBlock(shape, places.starts, places.cols), values
 
@@ -190,7 +190,7 @@ class BlockDerivation:
                 f" {rows:,} x {columns:,} entries is too large."
             )
             raise StructureError(message(UNNAMED, fact, WAY, line))
-        k, columns_first = self.asked.wrt[i], self.mode == "forward"
+        k, columns_first = self.request.wrt[i], self.mode == "forward"
         way, size = (COLUMNS, columns) if columns_first else (ROWS, rows)
         block = derive(way, self.tape, wrt=(k,), of=(o,), size=size)
         inputs = [TracedArray(sweep.trace, n, sweep.builder.type(n)) for n in sweep.builder.inputs]
@@ -215,14 +215,14 @@ def transposed(entries: Sequence[Entries]) -> list[Entries]:
     return [e._replace(rows=e.cols, cols=e.rows) for e in entries]
 
 
-def sparse_tape(tape: Tape, asked: Asked, values: Known) -> SparseTape:
+def sparse_tape(tape: Tape, request: StructureRequest, values: Known) -> SparseTape:
     """The sparse derivative of a tape whose inputs have these `values`, in the cheaper mode.
 
     Parameters
     ----------
     tape : Tape
         The function; for a Hessian its gradient.
-    asked : Asked
+    request : StructureRequest
         What is wanted of it.
     values : sequence of callable or None
         For each input a function that returns its value; None if the value is not there, or the
@@ -234,30 +234,31 @@ def sparse_tape(tape: Tape, asked: Asked, values: Known) -> SparseTape:
         If a block without structure, or a structure, is too large.
     """
     rows = sum(t.size for t in tape.output_types if t.floating)
-    columns = sum(tape.input_types[k].size for k in asked.wrt)
+    columns = sum(tape.input_types[k].size for k in request.wrt)
     first, other = ("forward", "reverse") if columns <= 2 * rows else ("reverse", "forward")
-    if asked.hessian or asked.mode != "auto":
-        return finished(_derived(tape, asked, values, "forward" if asked.hessian else asked.mode))
+    if request.hessian or request.mode != "auto":
+        mode = "forward" if request.hessian else request.mode
+        return finished(_derived(tape, request, values, mode))
     try:
-        derivation = _derived(tape, asked, values, first)
+        derivation = _derived(tape, request, values, first)
     except not_signalled(*REFUSALS) as error:
         try:
-            return finished(_derived(tape, asked, values, other))
+            return finished(_derived(tape, request, values, other))
         except not_signalled(*REFUSALS):
             raise error from None
     stored = sum(len(block.indices) for part in derivation.parts for block in part.blocks)
     if derivation.facts.products or derivation.facts.listed > WORTH * stored:
         try:
-            second = _derived(tape, asked, values, other)
+            second = _derived(tape, request, values, other)
         except not_signalled(*REFUSALS):
             return finished(derivation)
         derivation = second if second.facts.price < derivation.facts.price else derivation
     return finished(derivation)
 
 
-def _derived(tape: Tape, asked: Asked, values: Known, mode: str) -> BlockDerivation:
+def _derived(tape: Tape, request: StructureRequest, values: Known, mode: str) -> BlockDerivation:
     try:
-        return BlockDerivation(tape, asked, values, mode).run()
+        return BlockDerivation(tape, request, values, mode).run()
     except TooManyError as error:
         fact = f"the structure has {error.count:,} entries: here the derivative becomes dense."
         raise StructureError(message(UNNAMED, fact, WAY, error.line)) from None
@@ -265,8 +266,8 @@ def _derived(tape: Tape, asked: Asked, values: Known, mode: str) -> BlockDerivat
 
 def finished(derivation: BlockDerivation) -> SparseTape:
     """All blocks in one tape; blocks that no sweep gives have no entries."""
-    tape, asked = derivation.tape, derivation.asked
-    width = len(asked.wrt)
+    tape, request = derivation.tape, derivation.request
+    width = len(request.wrt)
     by_place = {
         p: block
         for part in derivation.parts
@@ -274,15 +275,15 @@ def finished(derivation: BlockDerivation) -> SparseTape:
     }
     blocks: list[SparseBlock] = []
     for o, out in enumerate(tape.output_types):
-        for i, k in enumerate(asked.wrt):
+        for i, k in enumerate(request.wrt):
             shape = (out.size, tape.input_types[k].size)
             empty = SparseBlock(
-                shape, np.zeros(shape[asked.by_columns] + 1, np.int32), np.zeros(0, np.int32)
+                shape, np.zeros(shape[request.by_columns] + 1, np.int32), np.zeros(0, np.int32)
             )
             blocks.append(by_place.get(o * width + i, empty))
     types = [
-        t if asked.dense else ArrayType((len(b.indices),), t.dtype)
-        for b, t in zip(blocks, asked.types, strict=True)
+        t if request.dense else ArrayType((len(b.indices),), t.dtype)
+        for b, t in zip(blocks, request.types, strict=True)
     ]
     places = [p for part in derivation.parts for p in part.places]
     whole = assembled(tape, [part.tape for part in derivation.parts], places, types)

@@ -18,7 +18,7 @@ with_declared_calls = step_where(
 )
 
 
-class Asked(NamedTuple):
+class StructureRequest(NamedTuple):
     """A request for the derivative of a tape with respect to the inputs `wrt`."""
 
     wrt: tuple[int, ...]
