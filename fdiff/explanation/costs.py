@@ -101,12 +101,12 @@ def _costs_by_mode(
     structure = auto.structure_of_terms(arrays)
     device = auto.derivative.traced.device
     reason = reason_of(auto, structure)
-    result = sum(t.size * t.dtype.itemsize for t in auto.derivative.asked.types)
+    result = sum(t.size * t.dtype.itemsize for t in auto.derivative.requested.types)
     rows: list[Cost] = []
     for plan in plans:
-        asked = plan.derivative.asked
-        mode = "forward over reverse" if what == "Hessian" else asked.mode
-        picked = structure is None and asked.mode == auto.derivative.asked.mode
+        requested = plan.derivative.requested
+        mode = "forward over reverse" if what == "Hessian" else requested.mode
+        picked = structure is None and requested.mode == auto.derivative.requested.mode
         rows.append(
             cost_of(
                 what, mode, plan.sweeps.programs(), device, compiler,
@@ -124,17 +124,17 @@ def _costs_by_mode(
 
 def reason_of(plan: DensePlan, structure: SparseTape | None) -> str:
     """Why a call takes the way of this plan, or of a structure."""
-    asked = plan.derivative.asked
-    columns = sum(t.size for t in asked.ins)
-    rows = sum(t.size for t in asked.outs if t.floating)
+    requested = plan.derivative.requested
+    columns = sum(t.size for t in requested.ins)
+    rows = sum(t.size for t in requested.outs if t.floating)
     if structure is not None:
-        stored, size = structure.facts.stored, sum(t.size for t in asked.types)
+        stored, size = structure.facts.stored, sum(t.size for t in requested.types)
         return f"terms give the {stored:,} of {size:,} entries that are not zero by structure"
     chunks = ", in chunks: all at once would hold more than 256 MiB" if plan.sweeps.chunked else ""
     if plan.order > 1:
         return f"a sweep for each of {columns:,} columns{chunks}"
     size = f"{columns:,} {_plural('column', columns)} and {rows:,} {_plural('row', rows)}"
-    line = "column" if asked.mode == "forward" else "row"
+    line = "column" if requested.mode == "forward" else "row"
     return f"{size}, a sweep for each {line}{chunks}"
 
 

@@ -148,7 +148,7 @@ def test_the_mode_is_the_one_that_the_call_takes(f, args, sparse):
     ((variant,),) = prepared.program.variants.values()
     terms = bool(variant.plan.derivative.terms.structures.kept)
     assert terms or not sparse
-    assert told.mode == ("terms" if terms else variant.plan.derivative.asked.mode)
+    assert told.mode == ("terms" if terms else variant.plan.derivative.requested.mode)
     assert told.nodes == len(variant.plan.only_step().tape)
     if not terms:
         sizes = {"forward": args[0].size, "reverse": np.size(f(*args))}

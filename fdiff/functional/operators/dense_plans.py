@@ -78,11 +78,11 @@ class DensePlan(OperatorPlan):
         by_terms: bool = True,
     ) -> None:
         self.derivative, self.finish, self.order = derivative, finish, derivative.order
-        size, blocks = derivative.asked.chunk_size, derivative.blocks
+        size, blocks = derivative.requested.chunk_size, derivative.blocks
         self.by_terms = by_terms and size is None and eager is None
         chunks = [block.count for block in blocks]
         if derivative.traced.device == CPU or size is not None:  # the budget is the host's
-            chunks = [block.chunk(size, derivative.asked.budget) for block in blocks]
+            chunks = [block.chunk(size, derivative.requested.budget) for block in blocks]
         sweep = OneSweep(derivative, eager)
         chunked = any(c < b.count for c, b in zip(chunks, blocks, strict=True))
         self.sweeps = ChunkedSweeps(derivative, chunks, sweep) if chunked else sweep
@@ -118,11 +118,11 @@ class DensePlan(OperatorPlan):
 
 def jacobian_plan(traced: Traced, mode: str, chunk_size: int | None) -> DensePlan:
     """The plan of a Jacobian."""
-    asked = jacobian_blocks(traced, mode, chunk_size)
+    requested = jacobian_blocks(traced, mode, chunk_size)
     eager = None
     if traced.eager is not None:
-        eager = EagerStep(partial(jacobian_values, traced, asked))
-    return DensePlan(DenseDerivative(traced, asked), nested_jacobian(traced), eager)
+        eager = EagerStep(partial(jacobian_values, traced, requested))
+    return DensePlan(DenseDerivative(traced, requested), nested_jacobian(traced), eager)
 
 
 def hessian_plan(traced: Traced, mode: str, chunk_size: int | None) -> DensePlan:
@@ -133,11 +133,13 @@ def hessian_plan(traced: Traced, mode: str, chunk_size: int | None) -> DensePlan
     """
     ins, scalar = traced.wrt_types, gives_one_element(traced)
     if scalar and traced.eager is not None:
-        asked = dense_blocks(ins, ins, mode, "forward", chunk_size)
-        eager = EagerStep(partial(hessian_values, traced, asked))
-        return DensePlan(DenseDerivative(traced, asked, order=2), nested_hessian(traced), eager)
+        requested = dense_blocks(ins, ins, mode, "forward", chunk_size)
+        eager = EagerStep(partial(hessian_values, traced, requested))
+        return DensePlan(DenseDerivative(traced, requested, order=2), nested_hessian(traced), eager)
     slopes = traced._replace(tape=gradient_tape(traced), eager=None)
     outs = ins if scalar else slopes.tape.output_types
-    asked = dense_blocks(outs, ins, mode, "forward", chunk_size)
+    requested = dense_blocks(outs, ins, mode, "forward", chunk_size)
     finish = nested_hessian(traced) if scalar else nested_hessians(traced)
-    return DensePlan(DenseDerivative(slopes, asked, traced, order=2), finish, None, by_terms=scalar)
+    return DensePlan(
+        DenseDerivative(slopes, requested, traced, order=2), finish, None, by_terms=scalar
+    )

@@ -49,22 +49,27 @@ class DenseDerivative:
     """
 
     def __init__(
-        self, traced: Traced, asked: DenseBlocks, function: Traced | None = None, *, order: int = 1
+        self,
+        traced: Traced,
+        requested: DenseBlocks,
+        function: Traced | None = None,
+        *,
+        order: int = 1,
     ) -> None:
-        self.traced, self.asked, self.order = traced, asked, order
+        self.traced, self.requested, self.order = traced, requested, order
         self.function = function or traced
         self.blocks: list[SeededBlock] = []
         if traced.eager is None:
-            split = column_blocks if asked.mode == "forward" else row_blocks
+            split = column_blocks if requested.mode == "forward" else row_blocks
             self.blocks = split(traced.tape, traced.wrt)
 
     @cached_property
     def terms(self) -> StructuredSteps:
         """The steps that give the blocks from terms, one for each structure."""
-        traced, asked = self.traced, self.asked
+        traced, requested = self.traced, self.requested
         request = late("operators.structured_steps", "StructureRequest")(
-            tuple(traced.wrt), asked.mode, hessian=self.order > 1, types=tuple(asked.types),
-            dense=True, budget=asked.budget,
+            tuple(traced.wrt), requested.mode, hessian=self.order > 1, types=tuple(requested.types),
+            dense=True, budget=requested.budget,
         )  # fmt: skip
         steps = late("operators.structured_steps", "dense_steps")
         with collector_paused(), deriving(traced.call):
@@ -77,7 +82,7 @@ class DenseDerivative:
         traced = self.traced if of_gradient else self.traced.ordinary()
         tape = gradient_tape(traced) if of_gradient else traced.tape
         zeros = late("operators.structured_steps", "StructuralZeros")
-        return zeros(tape, self.traced, self.asked.types, symmetric=self.order > 1)
+        return zeros(tape, self.traced, self.requested.types, symmetric=self.order > 1)
 
     def step(self, *, walk: bool = False) -> PlanStep:
         """The step of all blocks, which checks the guards; with zeros as in `tape`."""
@@ -89,9 +94,9 @@ class DenseDerivative:
 
         Zeros of the structure of a long function are there if a `walk` is asked for.
         """
-        tape, wrt, types = self.traced.tape, self.traced.wrt, self.asked.types
+        tape, wrt, types = self.traced.tape, self.traced.wrt, self.requested.types
         blocks = [b.whole() for b in self.blocks]
-        places = [o * len(self.asked.ins) + i for b in self.blocks for o, i in b.targets]
+        places = [o * len(self.requested.ins) + i for b in self.blocks for o, i in b.targets]
         whole = assembled(tape, blocks, places, types)
         if self.function.eager is None and (walk or not self.terms.long):
             whole = self.terms.with_zeros(whole)
@@ -108,14 +113,14 @@ class DenseDerivative:
         """Blocks of Hessians made exactly symmetric, where they lie."""
         if any(isinstance(block, DeviceArray) for block in blocks):
             return run(self._symmetric_step, blocks)
-        return mirrored(cast("list[np.ndarray]", blocks), [t.size for t in self.asked.ins])
+        return mirrored(cast("list[np.ndarray]", blocks), [t.size for t in self.requested.ins])
 
     @cached_property
     def _symmetric_step(self) -> PlanStep:
         builder = Builder()
-        blocks = builder.finish([builder.input(t) for t in self.asked.types])
+        blocks = builder.finish([builder.input(t) for t in self.requested.types])
         with collector_paused(), deriving(self.traced.call):
-            return PlanStep(symmetric(blocks, self.asked.ins), device=self.traced.device)
+            return PlanStep(symmetric(blocks, self.requested.ins), device=self.traced.device)
 
 
 def gives_one_element(traced: Traced) -> bool:
@@ -212,7 +217,7 @@ class ChunkedSweeps:
         if isinstance(run, Inspection):
             return self._in_chunks(arrays, run)
         derivative = self.derivative
-        if derivative.asked.chunk_size is None and self._fits(arrays, asked=not executes(run)):
+        if derivative.requested.chunk_size is None and self._fits(arrays, asked=not executes(run)):
             blocks = run(self.together, arrays)
             long = derivative.terms.long
             return derivative.with_zeros(blocks, arrays, run) if long else blocks
@@ -243,14 +248,17 @@ class ChunkedSweeps:
         runner = self.together.runner
         runner.account.asked |= asked
         runner.account.spent = max(runner.account.spent, self.spent)
-        return runner.kernel_fits(self.derivative.asked.budget)
+        return runner.kernel_fits(self.derivative.requested.budget)
 
     def _in_chunks(self, arrays: Arrays, run: Run) -> Sequence[object]:
         """Every block, `chunk` rows or columns at a time, by one tape: the last may overlap."""
         derivative = self.derivative
-        traced, asked = derivative.traced, derivative.asked
-        wholes = zeros_beside(arrays, asked.types)
-        columns, count = asked.mode == "forward", sum(block.count for block in derivative.blocks)
+        traced, requested = derivative.traced, derivative.requested
+        wholes = zeros_beside(arrays, requested.types)
+        columns, count = (
+            requested.mode == "forward",
+            sum(block.count for block in derivative.blocks),
+        )
         running = Stage("running", traced.call, total=count, category="")
         with running:
             for block, chunk in zip(derivative.blocks, self.chunks, strict=True):
@@ -261,7 +269,7 @@ class ChunkedSweeps:
                             step = block.step(chunk, traced.device)
                     parts = run(step, [*arrays, np.int64(lo)])
                     for (o, i), part in zip(block.targets, parts, strict=True):
-                        whole = wholes[o * len(asked.ins) + i]
+                        whole = wholes[o * len(requested.ins) + i]
                         put_part(whole, cast("np.ndarray", part), lo, block.count, columns=columns)
                     running.advance(min(chunk, block.count - begin))
         blocks = derivative.with_zeros(wholes, arrays, run)
