@@ -339,9 +339,10 @@ def hessian(
         if lower is not False:
             refuse_lower(lower, called("hessian", f))
         if strict is not False or create_graph is not False or vectorize is not False:
-            check_flags("hessian", f, strict=strict, create_graph=create_graph, vectorize=vectorize)
-        kind, loose = chunk_size.__class__, not strict
-        settings = (hessian, kind, device, outer_jacobian_strategy, chunk_size, loose)
+            flags = {"strict": strict, "create_graph": create_graph, "vectorize": vectorize}
+            strict, *_ = check_flags("hessian", f, **flags)
+        kind = chunk_size.__class__
+        settings = (hessian, kind, device, outer_jacobian_strategy, chunk_size, strict)
         return dense(settings, f, inputs, argnums, _operator)
     except BaseException as error:
         trim(error, "hessian", f)
@@ -353,21 +354,20 @@ def _operator(
     device: object,
     strategy: object,
     chunk_size: object,
-    loose: bool,  # noqa: FBT001 - a setting like the others: not `strict`
+    strict: bool,  # noqa: FBT001 - a setting like the others
 ) -> Operator:
     """The operator `hessian` with these settings, which are checked."""
     call = called("hessian", f)
     check_device(device, call)
     mode = check_mode("auto", strategy, call, "outer_jacobian_strategy")
-    chunk = check_chunk(chunk_size, call)
-    plan = partial(hessian_plan, mode=mode, chunk_size=chunk)
+    plan = partial(hessian_plan, mode=mode, chunk_size=check_chunk(chunk_size, call))
     settings = {
         "device": device,
         "outer_jacobian_strategy": strategy,
         "chunk_size": chunk_size,
-        "strict": not loose,
+        "strict": strict,
     }
-    return Operator(hessian, settings, plan, partial(check_hessian, strict=not loose))
+    return Operator(hessian, settings, plan, partial(check_hessian, strict=strict))
 
 
 @dataclass(frozen=True)

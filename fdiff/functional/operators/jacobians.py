@@ -170,12 +170,12 @@ def jacobian(
                 {"chunk_size": chunk_size, "create_graph": create_graph, "strategy": strategy},
             )  # fmt: skip
         if strict is not False or create_graph is not False or vectorize is not False:
-            check_flags(
+            strict, *_ = check_flags(
                 "jacobian", f, strict=strict, create_graph=create_graph, vectorize=vectorize
             )
         settings = (
             jacobian, chunk_size.__class__, device, mode, strategy, chunk_size, complex_inputs,
-            not strict,
+            strict,
         )  # fmt: skip
         return dense(settings, f, inputs, argnums, _operator)
     except BaseException as error:
@@ -190,7 +190,7 @@ def _operator(
     strategy: object,
     chunk_size: object,
     complex_inputs: object,
-    loose: bool,  # noqa: FBT001 - a setting like the others: not `strict`
+    strict: bool,  # noqa: FBT001 - a setting like the others
 ) -> Operator:
     """The operator `jacobian` with these settings, which are checked."""
     call = called("jacobian", f)
@@ -204,9 +204,9 @@ def _operator(
         "strategy": strategy,
         "chunk_size": chunk_size,
         "complex_inputs": complex_inputs,
-        "strict": not loose,
+        "strict": strict,
     }
-    check = partial(check_jacobian, strict=not loose, choice=choice)
+    check = partial(check_jacobian, strict=strict, choice=choice)
     return Operator(jacobian, settings, plan, check)
 
 
