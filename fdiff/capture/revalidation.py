@@ -25,57 +25,67 @@ Codes = tuple[tuple[FunctionType, CodeType], ...]
 Comparisons = tuple[tuple[Callable[..., bool], tuple[object, ...]], ...]
 
 
-def objects(entries: tuple[tuple[object, type, object], ...]) -> bool:
+def same_objects(entries: tuple[tuple[object, type, object], ...]) -> bool:
+    """Whether objects have the same class and the same namespace as before."""
     for instance, kind, namespace in entries:
         if type(instance) is not kind or instance.__dict__ is not namespace:
             return False
     return True
 
 
-def items(entries: ItemsFound) -> bool:
+def same_items(entries: ItemsFound) -> bool:
+    """Whether mappings have the same values for these keys."""
     for mapping, key, value in entries:  # noqa: SIM110 - generators cost as much as they check
         if mapping.get(key, MISSING) is not value:
             return False
     return True
 
 
-def names(entries: tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]) -> bool:
+def same_names(entries: tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]) -> bool:
+    """Whether namespaces have the same names in the same order."""
     for mapping, names in entries:  # noqa: SIM110 - as above
         if tuple(mapping) != names:
             return False
     return True
 
 
-def attributes(entries: tuple[tuple[object, str, object], ...]) -> bool:
+def same_attributes(entries: tuple[tuple[object, str, object], ...]) -> bool:
+    """Whether attributes have the same values."""
     for instance, name, value in entries:  # noqa: SIM110 - as above
         if getattr(instance, name, MISSING) is not value:
             return False
     return True
 
 
-def contents(entries: tuple[tuple[Collection[object], tuple[object, ...]], ...]) -> bool:
+def same_contents(entries: tuple[tuple[Collection[object], tuple[object, ...]], ...]) -> bool:
+    """Whether containers hold the same objects in the same order."""
     for container, values in entries:
         if len(container) != len(values) or not all(map(is_, container, values)):
             return False
     return True
 
 
-def layouts(entries: tuple[tuple[np.ndarray, tuple[int, ...], np.dtype], ...]) -> bool:
+def same_layouts(entries: tuple[tuple[np.ndarray, tuple[int, ...], np.dtype], ...]) -> bool:
+    """Whether arrays have the same shape and the same dtype."""
     for array, shape, dtype in entries:
         if array.dtype is not dtype or array.shape != shape:
             return False
     return True
 
 
-def data(comparisons: tuple[Callable[[], bool], ...]) -> bool:
+def same_data(comparisons: tuple[Callable[[], bool], ...]) -> bool:
+    """Whether values that are compared by their content are as before."""
     return all(same() for same in comparisons)
 
 
-def calls(entries: tuple[tuple[Call, object], ...]) -> bool:
+def same_calls(entries: tuple[tuple[Call, object], ...]) -> bool:
+    """Whether calls return the same objects as before."""
     return all(function(*args, **keys) is result for (function, args, keys), result in entries)
 
 
-BY_IDENTITY = frozenset((objects, items, names, attributes, contents, layouts))
+BY_IDENTITY = frozenset(
+    (same_objects, same_items, same_names, same_attributes, same_contents, same_layouts)
+)
 
 
 class Revalidation:
@@ -117,9 +127,9 @@ class Revalidation:
     def places(self) -> Comparisons:
         """The visited places, except mappings and code."""
         kinds = (
-            (objects, self.objects), (names, self.names), (attributes, self.attributes),
-            (contents, self.contents), (layouts, self.layouts), (calls, self.calls),
-            (data, self.data),
+            (same_objects, self.objects), (same_names, self.names),
+            (same_attributes, self.attributes), (same_contents, self.contents),
+            (same_layouts, self.layouts), (same_calls, self.calls), (same_data, self.data),
         )  # fmt: skip
         return tuple((check, tuple(entries)) for check, entries in kinds if entries)
 

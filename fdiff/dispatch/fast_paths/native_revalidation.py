@@ -47,10 +47,10 @@ def native_reads(pins: Sequence[Pins]) -> Preconditions:
 def _kinds(pins: Sequence[Pins]) -> Iterator[tuple[object, tuple[Any, ...]]]:
     """Kinds of places, and the contents of the places of each kind."""
     for pin in pins:
-        yield revalidation.attributes, tuple([(f, "__code__", code) for f, code in pin.codes])
-        yield revalidation.items, pin.items
+        yield revalidation.same_attributes, tuple([(f, "__code__", code) for f, code in pin.codes])
+        yield revalidation.same_items, pin.items
         for check, places in pin.places:
-            if check is not revalidation.layouts:
+            if check is not revalidation.same_layouts:
                 yield check, places
 
 
@@ -147,8 +147,8 @@ def _address(value: object) -> int:
 
 
 _NATIVE_READS: dict[object, Callable[..., Sequence[Lookup] | None]] = {
-    revalidation.items: _item,
-    revalidation.attributes: _attribute,
-    revalidation.contents: _content,
-    revalidation.objects: _instance,
+    revalidation.same_items: _item,
+    revalidation.same_attributes: _attribute,
+    revalidation.same_contents: _content,
+    revalidation.same_objects: _instance,
 }
