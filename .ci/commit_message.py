@@ -21,7 +21,7 @@ SEEN_BY_USERS = (
     "fdiff/optimize/",
     "fdiff/profiler/",
 )
-BEGIN = "2026-11-28T00:00:00+00:00"  # commits are checked from this date on
+BEGIN = "2026-11-28T09:00:00+00:00"  # commits are checked from this date on
 # Subjects that say nothing of the change.
 _SAYS_NOTHING = re.compile(
     r"(internal: *)?(wip\b.*|(fixup|squash)!.*|Merge branch '[^']*'( into \S+)?)"
@@ -36,7 +36,7 @@ def faults(message: str, changed: list[str]) -> list[str]:
     found: list[str] = []
     if _SAYS_NOTHING.fullmatch(subject.strip()):
         found.append("the first line says nothing of the change: say what the commit does.")
-    if ";" in subject:
+    if ";" in subject or ", and" in subject:
         found.append("the first line holds several ideas: make a commit of each.")
     seen = any(name.startswith(SEEN_BY_USERS) for name in changed)
     if seen and "CHANGELOG.md" not in changed and not subject.startswith("internal:"):

@@ -23,6 +23,8 @@ def hook():
     [
         ("A cache of sizes\n\nBecause; of this.", ["fdiff/tape.py"], []),
         ("A cache; and a test", ["fdiff/tape.py"], ["several ideas"]),
+        ("A cache of sizes, and a test of it", ["fdiff/tape.py"], ["several ideas"]),
+        ("A cache of sizes and of strides", ["fdiff/tape.py"], []),
         ("An option", ["fdiff/functional/operators/gradients.py"], ["CHANGELOG.md"]),
         ("An option", ["fdiff/functional/operators/gradients.py", "CHANGELOG.md"], []),
         ("Shorter waits for kernels", ["fdiff/dispatch/tiers/break_even.py"], ["CHANGELOG.md"]),
