@@ -34,7 +34,7 @@ from .arguments import (
     is_static,
     traceable,
 )
-from .capture_session import CaptureSession, RunAgainError, own_result, watched
+from .capture_session import CaptureSession, RunAgainError, own_result, session_of
 from .variant import Conditions, Traced, Variant
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class _Run:
         args, kwargs = unflatten(request.spec, leaves)
         later = not request.eager and (not request.once or request.denied is not None)
         repeats = request.repeats and request.device == CPU and later
-        with watched(trace, self.inner, repeats=repeats, denied=request.denied) as session:
+        with session_of(trace, self.inner, repeats=repeats, denied=request.denied) as session:
             result = own_result(request.body(*args, **kwargs), session)
             self.outs, self.out_spec = flatten(result)
         numeric = [out for out in self.outs if traceable(out)]

@@ -1,6 +1,6 @@
 """Capture sessions: functions run as private copies, and all their reads are recorded.
 
-The outermost trace of a thread has one session. `watched` opens the session around a run of the
+The outermost trace of a thread has one session. `session_of` opens the session around a run of the
 user's function. At its end the variant gets the reads of each function (`Capture`), and the user's
 own variables get the values that the private copies wrote.
 """
@@ -297,7 +297,7 @@ class NoSessionError(Exception):
 
 
 @contextmanager
-def watched(
+def session_of(
     trace: Trace,
     inner: list[tuple[Function, Dependencies]],
     *,

@@ -13,7 +13,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...dispatch.capture_session import watched
+from ...dispatch.capture_session import session_of
 from ...errors import InputError, message
 from ...named_tuples import NamedTuple
 from ...tape import Tape
@@ -120,7 +120,7 @@ def call_tape(
         trace.begin()
         before = [h.node if isinstance(h, TracedArray) else -1 for h in handles]
         args, kwargs = rebuild(handles)
-        with watched(trace, [], repeats=False) if watches else nullcontext():
+        with session_of(trace, [], repeats=False) if watches else nullcontext():
             leaves, spec = flatten(what(*args, **kwargs))
         parts = _parts_of_trace(trace, leaves, handles, before)
         extra = tuple(trace.extra)

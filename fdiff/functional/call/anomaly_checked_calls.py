@@ -41,7 +41,7 @@ DEFECT = (
 )
 
 
-def watched(call: OperatorCall) -> object:
+def checked_for_anomalies(call: OperatorCall) -> object:
     """The result of a call outside of any trace; `AnomalyError` if it is not finite."""
     call.sure, call.eager = True, False
     result = call.go_on()

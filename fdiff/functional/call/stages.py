@@ -33,7 +33,7 @@ from .operator_call import CallStage, OperatorCall
 write_to_out = late("call.out_arguments", "write_to_out")
 observed = late("call.profiled_calls", "observed")
 observed_find = late("call.profiled_calls", "observed_find")
-watched = late("call.anomaly_checked_calls", "watched")
+checked_for_anomalies = late("call.anomaly_checked_calls", "checked_for_anomalies")
 timed = late("call.slow_code", "timed")
 
 
@@ -68,7 +68,7 @@ STAGES: tuple[CallStage, ...] = (
     # Every call: it may have to warn, or fail, as NumPy does.
     REPORTS,
     # ``detect_anomaly``, ``debug_nans``: what made a NaN or an infinity is an error.
-    (lambda _: anomaly_watch.watching(), watched),
+    (lambda _: anomaly_watch.watching(), checked_for_anomalies),
     # `f` branched differently from call to call: code that stays slow is told of.
     TIMED,
     # A profiler sees how long it takes to find the variant.
