@@ -291,9 +291,11 @@ class Program:
 
 _every: WeakValues[int, Program] = WeakValues()
 _Programs = dict[tuple[object, ...], "Program"]
-MOST = 2 * VARIANTS  # programs remembered, the oldest dropped first
+MOST_PROGRAMS = 2 * VARIANTS  # programs remembered, the oldest dropped first
 _programs: _Programs = {}  # by code
-_of_objects: WeakKeys[object, _Programs] = WeakKeys(MOST)  # of other callables, and of methods
+_of_objects: WeakKeys[object, _Programs] = WeakKeys(
+    MOST_PROGRAMS
+)  # of other callables, and of methods
 
 
 def program_of(f: Function, operator: object, make: Callable[[], Program]) -> Program:
@@ -307,7 +309,7 @@ def program_of(f: Function, operator: object, make: Callable[[], Program]) -> Pr
         program = programs.get(key)
     except not_foreign(TypeError, again=lambda: hash(key)):  # an unhashable callable has its own
         return make()
-    return keep_recent(programs, key, make(), MOST) if program is None else program
+    return keep_recent(programs, key, make(), MOST_PROGRAMS) if program is None else program
 
 
 class OwnsPrograms:

@@ -26,7 +26,7 @@ from ...foreign_errors import not_foreign
 from ...process.forking import no_fork
 from ...trace.trace_stack import occupied
 from ..arguments import Function
-from ..program import HELD, MOST, Program
+from ..program import HELD, MOST_PROGRAMS, Program
 
 if TYPE_CHECKING:
     from .fast_path_builder import Builtin
@@ -193,7 +193,7 @@ def immediate_fast_path(f: object, inputs: object, operator: object) -> Immediat
     fast_path = _immediate.get(key)
     if fast_path is None:
         fast_path = _immediate[key] = ImmediateFastPath(code)
-        if len(_immediate) > MOST:
+        if len(_immediate) > MOST_PROGRAMS:
             _immediate.pop(next(iter(_immediate)), None)
     return fast_path
 

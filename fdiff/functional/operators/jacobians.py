@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from ...dispatch.arguments import Function, refuse_others, without_catch_alls
 from ...dispatch.fast_paths.fast_path import known_fast_path
-from ...dispatch.program import MOST
+from ...dispatch.program import MOST_PROGRAMS
 from ...errors import called
 from ...foreign_errors import not_foreign
 from ...tracebacks import public, trim
@@ -257,7 +257,7 @@ def _prepare(
     return prepared_operator(operator, f, check_argnums(argnums, f, name))
 
 
-@lru_cache(maxsize=MOST)
+@lru_cache(maxsize=MOST_PROGRAMS)
 def _one_mode(function: Function, chunk: int | None, choice: str, device: str) -> Operator:
     """The operator `jacrev` or `jacfwd`."""
     mode = "forward" if function is jacfwd else "reverse"

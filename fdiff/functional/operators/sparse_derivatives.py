@@ -10,7 +10,7 @@ import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import WAY_OUT, Argnums, Function
 from ...dispatch.fast_paths.fast_path import has_parameter
-from ...dispatch.program import MOST
+from ...dispatch.program import MOST_PROGRAMS
 from ...errors import InputError, called, choice, failure, flag, shown
 from ...tree import flatten
 from ..call.complex_rules import check_choice
@@ -146,7 +146,7 @@ _CHECKS: dict[str, Callable[[object, str], object]] = {
 }
 
 
-@lru_cache(maxsize=MOST)
+@lru_cache(maxsize=MOST_PROGRAMS)
 def _sparse_operator(derivative: Function, part: str, **settings: Any) -> SparseOperator:
     """The operator `jacobian` or `hessian` for sparse arrays, or for a part of them."""
     again = partial(_sparse_operator, derivative, **settings)
