@@ -20,7 +20,7 @@ from ..options import check_callable
 from .call_execution import of_partitions
 from .operator_call import Operator, OperatorCall
 from .prepared import AnyPrepared, Origin, Prepared
-from .stages import answer
+from .stages import result_of_call
 
 if TYPE_CHECKING:
     from ...dispatch.fast_paths.recorded_plans import Split
@@ -43,7 +43,7 @@ def immediate_call(
     again = lambda inputs, *vectors: immediate_call(operator, f, inputs, argnums, vectors)  # noqa: E731 - a call of one line
     call = OperatorCall(operator, f, (inputs,), {}, vectors, again, (inputs, *vectors))
     call.argnums = argnums
-    result = answer(call)
+    result = result_of_call(call)
     if call.variant is None:
         return result
     if not occupied:
@@ -95,7 +95,7 @@ def prepared_function(
             call = OperatorCall(
                 program, f, own, kwargs, vectors, prepared_call, args, writes_out=writes_out
             )
-            result = answer(call)
+            result = result_of_call(call)
             if call.variant is not None:
                 if program.held:
                     fast_path.hold()

@@ -79,7 +79,7 @@ STAGES: tuple[CallStage, ...] = (
 )
 
 
-def answer(call: OperatorCall) -> object:
+def result_of_call(call: OperatorCall) -> object:
     """The result of a call: computed, or recorded in the trace under way."""
     try:
         if (

@@ -24,7 +24,7 @@ from ...tracebacks import trim
 from ..annotations import T
 from ..call.operator_call import OperatorCall
 from ..call.prepared import AnyPrepared
-from ..call.stages import answer
+from ..call.stages import result_of_call
 from .call_layouts import (
     CalledFunction,
     Example,
@@ -99,7 +99,7 @@ class CallRecords:
         self._refuse_rebound()
         args, named = example.given
         own, vectors = self._target.split(args)
-        answer(OperatorCall(self._target.program, self._target.f, own, named, vectors))
+        result_of_call(OperatorCall(self._target.program, self._target.f, own, named, vectors))
 
     def on_miss(self, args: tuple[object, ...]) -> int:
         """Called by Numba's code where it has no record for its arguments."""

@@ -16,7 +16,7 @@ from ..call.input_checks import check_inputs, check_outputs, check_vector
 from ..call.operator_call import Operator, OperatorCall
 from ..call.point_conversion import refuse_integers
 from ..call.results import results, tangents
-from ..call.stages import answer
+from ..call.stages import result_of_call
 from ..options import check_callable
 
 
@@ -127,7 +127,7 @@ def linearize(f: Callable[..., R], *primals: object) -> tuple[R, Callable[..., R
     check_callable(f, "linearize")
     args, argnums = check_inputs(primals, f, "linearize")
     refuse_integers(args, "linearize", f)
-    return answer(OperatorCall(_OPERATOR.program(f, argnums), f, args, {}))  # type: ignore[return-value] - what the plan gives
+    return result_of_call(OperatorCall(_OPERATOR.program(f, argnums), f, args, {}))  # type: ignore[return-value] - what the plan gives
 
 
 _OPERATOR = Operator(linearize, {}, LinearPlan, check_outputs)
