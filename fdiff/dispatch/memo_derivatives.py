@@ -1,10 +1,10 @@
-"""Traces of calls; where `f` compares its argument with a kept value, also of the branch around it.
+"""Derivatives of functions that keep results, where the branch around a point is traced, too.
 
-`trace_checking_memos` traces each call. A memo returns a number where the argument equals one of an
-earlier call, and the number has no derivative. This branch is taken at one point alone. If the
-branch around the point gives the same value, `f` has the derivative of that branch: `f` is traced
-once more, with conditions that hold at this point alone decided as they are around it. Stores of
-that run are dropped. The method is our own.
+`trace_checking_memos` traces each call. A memo returns a kept number where the argument equals one
+of an earlier call, and the number has no derivative. This branch is taken at one point alone. If
+the branch around the point gives the same value, `f` has the derivative of that branch: `f` is
+traced once more, with conditions that hold at this point alone decided as they are around it.
+Stores of that run are dropped. The method is our own.
 """
 
 from __future__ import annotations

@@ -25,11 +25,10 @@ _NONE = frozenset[int]()
 
 
 class MixedNumbers:
-    """The numbers on a trace of which flags tell whether they are NumPy's, and their origins.
+    """The numbers of a trace that may be Python's or NumPy's, each with the flag that tells which.
 
-    The body of the trace may read the `outer` numbers, which are of the body around.
-    Numbers are `unsure` that may have other values than when the body was run at first, where an
-    error of Python would have shown.
+    The body may read numbers of the body around it (`outer`). A number is `unsure` if a later pass
+    may give it another value than the first run, in which Python would have raised its errors.
     """
 
     def __init__(self, trace: Trace, outer: MixedNumbers | None) -> None:
