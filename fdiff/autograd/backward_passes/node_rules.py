@@ -179,7 +179,7 @@ def _recipe_of(pull: Pull, name: str, kinds: tuple[ArrayKind, ...]) -> Recipe:
 def _with_edge(
     node: GraphNode, place: int, value: object, saved: tuple[Version, int]
 ) -> RecordedArray:
-    """A saved value as a recorded array that comes from where it came from."""
+    """A saved value as a recorded array with the edge of its operand."""
     recipe = node.recipe
     edge = node.edges[place] if place < recipe.count else (node, place - recipe.count)
     array = np.asarray(value) if not isinstance(value, (np.ndarray, np.generic)) else value

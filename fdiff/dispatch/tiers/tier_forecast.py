@@ -29,7 +29,7 @@ class TierForecast(NamedTuple):
 
 
 def tier_forecast(runner: Runner, *, asked: bool = False) -> TierForecast:
-    """The forecast for a runner, which nothing is run or compiled for.
+    """The forecast for a runner; makes it without running or compiling.
 
     `asked`: whether the call asks for a kernel, as a call of `jit` does.
     """

@@ -144,7 +144,7 @@ def structures_of(tape: Tape, request: StructureRequest) -> Structures:
 
 
 class StructuredSteps:
-    """The steps of a derivative of a traced, one for each structure.
+    """The steps of a derivative of the function that `traced` records, one for each structure.
 
     With `compares_pins`, kernels compare the index arrays that a structure depends on, as far as
     the arrays are short, so that such a step has a fast path.

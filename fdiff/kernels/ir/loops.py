@@ -60,7 +60,10 @@ class StatementKind(Enum):
 
     @property
     def is_innermost(self) -> bool:
-        """Whether it stays in the innermost loop: each iteration does what it does."""
+        """Whether the statement must stay in the innermost loop.
+
+        Such a statement writes, accumulates or carries in each iteration.
+        """
         return self.writes or self.accumulates or self is StatementKind.CARRY
 
 

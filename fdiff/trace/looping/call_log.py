@@ -384,7 +384,7 @@ class CallLog(LoopDetector):
         return any(isinstance(item.fn, Question) for item in due)
 
     def stored(self, handle: TracedArray) -> None:
-        """A handle that is no view is given another node."""
+        """Note that a handle that is no view now refers to another node, after a store."""
         if self.frame is not None:
             self.leave(self.frame)
         elif not self.depth:

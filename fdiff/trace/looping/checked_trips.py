@@ -149,7 +149,10 @@ class Frame(TripNodes):
         return frame is self
 
     def _bind(self) -> bool:
-        """Note that the slots are filled; whether none looks at what is stored into."""
+        """Note that the slots are filled; whether the loop is sound.
+
+        It is sound if no slot views memory that is stored into.
+        """
         first = len(self.template.invariants)
         self.inits, self.bound = self.slots[first : self.template.first_made], True
         self.resumed = self.inits

@@ -87,7 +87,10 @@ class Tails:
         return tail
 
     def note_use(self, handles: list[TracedArray]) -> None:
-        """Note the place of a tail that is used itself, not only for its entries or windows."""
+        """Note the place of a tail that is used otherwise than as an array that is indexed.
+
+        No tail is made there again.
+        """
         if self.last is not None and any(h is self.last[0] for h in handles):
             self.varying.discard(self.last[3])
             self.never.add(self.last[3])

@@ -17,7 +17,10 @@ SAMPLE = 64  # entries of a map by which it is looked up
 
 
 class Maps:
-    """The array that counts, of a sweep in which no source has more than `size` columns."""
+    """One array 0, 1, 2, ...: maps are views of it.
+
+    `size` is the largest number of columns of a source in the sweep.
+    """
 
     def __init__(self, size: int) -> None:
         self.all = np.arange(size)
