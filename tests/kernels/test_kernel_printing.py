@@ -143,4 +143,4 @@ def test_each_pass_says_what_it_needs_and_leaves():
 
 def test_each_form_that_a_pass_leaves_is_explained():
     forms = re.findall(r"^- \*(\w+)\*:", pipeline.__doc__, re.MULTILINE)
-    assert forms == list(dict.fromkeys(step.level for step in PASSES))
+    assert forms == list(dict.fromkeys(step.form for step in PASSES))

@@ -60,7 +60,7 @@ class Pass(NamedTuple):
     """A step of the compiler, with its preconditions and postconditions."""
 
     name: str
-    level: str  # the form of the program it leaves, as listed above
+    form: str  # of the program that it leaves, as listed above
     function: Callable[..., ProgramForm | None]  # None where there is nothing to share
     needs: str
     leaves: str
