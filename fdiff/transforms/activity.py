@@ -1,7 +1,7 @@
 """Activity analysis: dependence among the nodes of a tape.
 
-With a derivative, this is the forward half of activity analysis (L. Hascoet and V. Pascual, The
-Tapenade automatic differentiation tool, ACM TOMS 39(3), 2013).
+With a derivative, this is the forward half of activity analysis, after the idea of L. Hascoet and
+V. Pascual, The Tapenade automatic differentiation tool, ACM TOMS 39(3), 2013.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Batching: a tape that maps the program over a new leading axis, without a loop.
 
-The flattening of a map; G. E. Blelloch and G. W. Sabot, Compiling collection-oriented languages
-onto massively parallel computers, J. Parallel Distrib. Comput. 8, 1990.
+The flattening of a map, after the idea of G. E. Blelloch and G. W. Sabot, Compiling
+collection-oriented languages onto massively parallel computers, J. Parallel Distrib. Comput. 8,
+1990.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ the input any more, and quadratic where the second derivative does not: both are
 of tangents. What has kinks or jumps, as ``abs(x)``, is nonlinear. Dependence is dependence in the
 graph, not of values (``x - x`` depends on `x`), so that an answer may be too high, never too low.
 
-Which entries interact nonlinearly is what A. Walther, "Computing sparse Hessians with automatic
-differentiation", ACM TOMS 34(1), 2008, propagates as index sets; here the
-tape of tangents tells it.
+Nonlinear interactions are looked for after the idea of A. Walther, "Computing sparse Hessians with
+automatic differentiation", ACM TOMS 34(1), 2008, who propagates index sets; here the tape of
+tangents tells them.
 """
 
 from __future__ import annotations

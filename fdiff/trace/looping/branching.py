@@ -3,9 +3,9 @@
 The iterations of a loop that begin with one call, its *head*, are grouped by what Python saw. Each
 group is a *path*; what they do alike before they part is one and the same item of all of them. A
 handle of an earlier trip is read from a *variable*: what the calls at some places of the code made
-last. Which places these are is told by the trips in the log, by identity. Paths as units of a loop:
-T. Ball and J. R. Larus, Efficient path profiling, MICRO 1996. Our own method:
-docs/decisions/plain-loops-that-branch.md.
+last. Which places these are is told by the trips in the log, by identity. Paths are units of a
+loop after the idea of T. Ball and J. R. Larus, Efficient path profiling, MICRO 1996. The method is
+our own: docs/decisions/plain-loops-that-branch.md.
 """
 
 from __future__ import annotations

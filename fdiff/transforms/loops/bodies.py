@@ -1,7 +1,7 @@
 """Bodies of loops and branches as tapes: inputs and outputs chosen, and what moves in them.
 
-What moves in a body is the fixed point of activity analysis (L. Hascoet and V. Pascual, The
-Tapenade automatic differentiation tool, ACM TOMS 39(3), 2013).
+What moves in a body is the fixed point of activity analysis, after the idea of L. Hascoet and
+V. Pascual, The Tapenade automatic differentiation tool, ACM TOMS 39(3), 2013.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Cuts: nodes that become sources of terms, and products of listed Jacobians.
 
 What follows a cut is listed with respect to it; its own Jacobian is listed with respect to the
-sources before. Their product is the elimination of a vertex, for whole arrays: A. Griewank and U.
-Naumann, Accumulating Jacobians as chained sparse matrix products, Math. Program. 95, 2003.
+sources before. Their product is the elimination of a vertex, for whole arrays, after the idea of
+A. Griewank and U. Naumann, Accumulating Jacobians as chained sparse matrix products, Math. Program.
+95, 2003.
 """
 
 from __future__ import annotations

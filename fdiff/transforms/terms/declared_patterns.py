@@ -4,8 +4,8 @@ Before a sparse derivative is taken, each such call becomes one that keeps its p
 and cotangents are calls that are linear in their last arguments, and have patterns, too. So the
 columns of one can be coloured, and a few products with vectors give all of its entries. What the
 call computes is put in its place when the tape of the values is there. A few products for all
-entries: A. R. Curtis, M. J. D. Powell and J. K. Reid, On the estimation of sparse Jacobian
-matrices, J. Inst. Math. Appl. 13, 1974.
+entries are an idea of A. R. Curtis, M. J. D. Powell and J. K. Reid, On the estimation of sparse
+Jacobian matrices, J. Inst. Math. Appl. 13, 1974.
 """
 
 from __future__ import annotations
