@@ -118,7 +118,7 @@ class SparseEvaluation(Evaluation):
     def branches(self) -> bool:
         """Whether the function decides by values: one trace does not tell what another has."""
         traces = chain.from_iterable([*self._program.variants.values()])
-        return any(variant.traced.check is not None or variant.ways for variant in traces)
+        return any(variant.traced.check is not None or variant.paths for variant in traces)
 
     def restart(self) -> None:
         super().restart()

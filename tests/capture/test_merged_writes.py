@@ -111,7 +111,7 @@ def same(body, name, given):
 def merged():
     """Whether the ways of the function that was called last are one program."""
     kept = [*program._programs.values()][-1].variants.values()
-    return any(v.ways for variants in kept for v in variants)
+    return any(v.paths for variants in kept for v in variants)
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from test_tails import check
 from tolerances import LOST, SLOPE
 
 import fdiff
-from fdiff.dispatch.branch_stability import ALTERNATIVES, FEW, SETTLED, WAYS, BranchStability
+from fdiff.dispatch.branch_stability import ALTERNATIVES, FEW, MOST_PATHS, SETTLED, BranchStability
 from fdiff.dispatch.program import Program
 from fdiff.errors import RetraceWarning
 
@@ -245,8 +245,8 @@ def test_functions_that_settle_leave_the_eager_path():
     assert not stability.unstable()
     stability.miss(FEW + 1)
     assert stability.unstable()  # from the second miss on
-    for k in range(10 * WAYS):  # a way of its own each time, or one of too many
-        stability.took(k % (WAYS + 1), 0.0)
+    for k in range(10 * MOST_PATHS):  # a way of its own each time, or one of too many
+        stability.took(k % (MOST_PATHS + 1), 0.0)
         assert stability.unstable()
     calls = 0
     while stability.unstable():  # three ways in turn
@@ -262,7 +262,7 @@ def test_functions_that_settle_leave_the_eager_path():
 
 def ways_of(program):
     """The traces of a program, those that were merged among them."""
-    return [way for kept in program.variants.values() for v in kept for way in v.ways or (v,)]
+    return [way for kept in program.variants.values() for v in kept for way in v.paths or (v,)]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7])

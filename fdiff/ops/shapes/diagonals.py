@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, shadow
@@ -51,7 +53,9 @@ implements(np.lib.stride_tricks.sliding_window_view)(_windows)
 
 
 @replaces(np.lib.stride_tricks.as_strided)
-def as_strided(x: object, shape: object = None, strides: object = None, subok: bool = False, writeable: bool = True) -> object:
+def as_strided(
+    x: object, shape: object = None, strides: Sequence[int] | None = None, subok: bool = False, writeable: bool = True
+) -> object:
     """``as_strided``, which reads memory: of arrays in C order, as a view into which nothing is stored."""
     if not holds_traced(x):
         return localised(np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable), (x,))
