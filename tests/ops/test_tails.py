@@ -11,6 +11,7 @@ from extremes import BINARY, UNARY, exact, pairs, points, ulps
 from tapes import tape_of, values
 from tolerances import CURVATURE, LOST, SLOPE
 
+import fdiff
 from fdiff import kernels
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
@@ -137,3 +138,10 @@ def test_the_issue_of_each_function_is_gone():
     np.testing.assert_allclose(slope(np.arcsinh, 1e155), 1e-155, rtol=1e-15)
     np.testing.assert_allclose(slope(lambda x: x**x, 1e-310), -712.8, rtol=1e-3)
     np.testing.assert_allclose(slope(lambda x: x / (1 + x), 1e16), 1e-32, rtol=1e-15)
+
+
+def test_the_modified_bessel_function_overflows_to_infinity():
+    """Its largest term counts as 1, so that no term of 0 meets the infinite factor."""
+    x = np.array([1e5, 1e8, 1e300, -1e300])
+    np.testing.assert_array_equal(fdiff.jit(np.i0)(x), np.full(4, np.inf))
+    np.testing.assert_array_equal(fdiff.vmap(fdiff.grad(np.i0))(x), np.sign(x) * np.inf)

@@ -22,6 +22,7 @@ def i0(x: object) -> TracedArray:
     if at.dtype.kind == "c":
         raise TypeError("i0 not supported for complex values")
     cosines = np.cos((np.arange(128, dtype=at.dtype) + 0.5) * (np.pi / 128)).astype(at.dtype)
-    size = apply(stop, np.abs(at))
-    out = np.exp(size) * np.mean(np.exp(at[..., None] * cosines - size[..., None]), axis=-1)
+    exponents = at[..., None] * cosines
+    size = apply(stop, np.max(exponents, axis=-1))
+    out = np.exp(size) * np.mean(np.exp(exponents - size[..., None]), axis=-1)
     return TracedArray(out.home, out.id, out.type)
