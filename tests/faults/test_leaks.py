@@ -93,7 +93,7 @@ def test_structures_that_are_compiled_and_dropped(monkeypatch):
     if LONG:  # LLVM's own memory is there before the first measurement
         monkeypatch.setenv("FDIFF_CACHE_DIR", "off")
     sources = source_cache._serial.cache_parameters()["maxsize"]
-    assert max(programs.MOST, tiered_execution.KEPT, kernel_lookup._MOST, sources) <= 256
+    assert max(programs.MOST_PROGRAMS, tiered_execution.KEPT, kernel_lookup._MOST, sources) <= 256
     many = of_shard(5000) if LONG else 12
     kept_elsewhere = engines_outside_of_the_cache()
     for number in range(20):

@@ -70,8 +70,8 @@ def compiled(monkeypatch):
 def general(monkeypatch):
     """How often the general way was gone."""
     found = []
-    old = invocation.answer
-    monkeypatch.setattr(invocation, "answer", lambda *a: found.append(a) or old(*a))
+    old = invocation.result_of_call
+    monkeypatch.setattr(invocation, "result_of_call", lambda *a: found.append(a) or old(*a))
     return found
 
 

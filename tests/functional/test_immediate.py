@@ -57,8 +57,8 @@ def general(monkeypatch):
     monkeypatch.delitem(occupied, "kinks", raising=False)
     from fdiff.functional.call import invocation as module
 
-    old = module.answer
-    monkeypatch.setattr(module, "answer", lambda *a: calls.append(a) or old(*a))
+    old = module.result_of_call
+    monkeypatch.setattr(module, "result_of_call", lambda *a: calls.append(a) or old(*a))
     return calls
 
 

@@ -57,8 +57,8 @@ def test_the_list_gives_what_the_short_way_gives(name, monkeypatch):
         return call.go_through(stages.STAGES)
 
     fdiff.cache_clear()
-    monkeypatch.setattr(invocation, "answer", listed)
-    monkeypatch.setattr("fdiff.functional.operators.linear_maps.answer", listed)
+    monkeypatch.setattr(invocation, "result_of_call", listed)
+    monkeypatch.setattr("fdiff.functional.operators.linear_maps.result_of_call", listed)
     long = [flat(CALLS[name]()) for _ in range(3)]
     assert through
     for a, b in zip(short, long, strict=True):
