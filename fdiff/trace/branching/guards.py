@@ -67,7 +67,8 @@ class GuardSet:
         self.pinned: set[int] = set()
         self.expected: dict[int, np.ndarray] = {}  # by node: the value a guard compares it with
         self._known: dict[int, object] = {}  # by node: its value at the arguments at hand
-        # Values of loops where others are moved, see `memo_branches.py`.
+        # Nodes of operands that are not nearly equal, and values of loops where others are moved.
+        self.apart = set[int]()
         self.moved: dict[tuple[int | None, float], dict[int, object]] = {}
         # By node, each a set of inputs as the bits of an integer:
         self._depends: list[int] = []  # inputs it depends on in any way

@@ -68,11 +68,10 @@ def _holds_here(trace: Recorder, node_id: int) -> bool | None:
     conditions.
     """
     visited, holds = _ancestors(trace, node_id), None
-    for i, a, b in _mixed_operand_nodes(trace, visited):
-        if not trace.guards.is_known(node_id):
-            return None
-        near = is_close(_value(trace, a), _value(trace, b))
-        if near and not _is_with_literal(trace, i, b, asked=i == node_id):
+    if not trace.guards.is_known(node_id):
+        return None
+    for i, a, b in _near_operands(trace, visited):
+        if not _is_with_literal(trace, i, b, asked=i == node_id):
             here = bool(_value(trace, node_id))
             below, above = (_truth_nearby(trace, visited, [b], sign, b) for sign in (-1.0, 1.0))
             if here not in (below, above) and _holds_only_here(trace, node_id, here=here):
@@ -116,16 +115,22 @@ def _ancestors(trace: Recorder, node_id: int, most: int | None = FEW) -> list[in
     return [*visited]
 
 
-def _mixed_operand_nodes(trace: Recorder, visited: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Nodes with two operands: a differentiated one, and one that is not."""
+def _near_operands(trace: Recorder, visited: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Nodes with two operands of nearly equal values: a differentiated one, and another one."""
     nodes, guards = trace.builder.nodes, trace.guards
     for i in visited:
-        args = nodes[i].args
+        if i in guards.apart:  # as most nodes are, which many conditions depend on
+            continue
+        near, args = list[tuple[int, int, int]](), nodes[i].args
         for b in args if len(args) > 1 else ():
             node = nodes[b]
-            if len(node.types) != 1 or not node.type.floating or guards.depends(b):
-                continue
-            yield from [(i, a, b) for a in args if guards.depends(a)]
+            if len(node.types) == 1 and node.type.floating and not guards.depends(b):
+                y = _value(trace, b)
+                others = (a for a in args if guards.depends(a))
+                near += [(i, a, b) for a in others if is_close(_value(trace, a), y)]
+        if not near:
+            guards.apart.add(i)
+        yield from near
 
 
 def _is_with_literal(trace: Recorder, node_id: int, operand: int, *, asked: bool) -> bool:

@@ -250,6 +250,8 @@ class CallLog(LoopDetector):
             return False
         calls, last = self.calls, self.count - 1
         first = calls[self.count - p]
+        if self.refused.get(first.key, 0) >= REFUSALS or first.key in self.branches.blocked:
+            return False
         if self.tries.get(first.key, 0) >= TRIES:
             return False
         if any(calls[last - k].order < first.order for k in range(p)):  # soon found, if at all
@@ -267,8 +269,6 @@ class CallLog(LoopDetector):
         first = self.count - p
         calls = [self.calls[first + k] for k in range(p)]
         key, equal = calls[0].key, self.runs[p] // p
-        if self.refused.get(key, 0) >= REFUSALS or key in self.branches.blocked:
-            return False
         before, *earlier = periods_before(self.calls, p, first, equal)
         try:
             period = period_of(calls, before, first, self.made, self.varying, earlier)
