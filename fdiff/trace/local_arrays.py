@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
@@ -99,7 +99,7 @@ class LocalArray(np.ndarray):
 
     def fill(self, value: object) -> None:
         if holds_traced(value):
-            make_traced(self)[...] = value
+            cast("np.ndarray", make_traced(self)).fill(value)
         else:
             super().fill(value)
 

@@ -147,7 +147,24 @@ def gas(x):
     return np.sum(euler.advance(density, speed, pressure, 1 / 6, 0.08) ** 2)
 
 
-CHOOSE = [boundary, boundary_in_place, of_rows, twice_the_same, of_lists, inner_loops, gas]
+def emptied(u, value):
+    u.fill(value)
+
+
+def forces(x):
+    force, place, table = np.zeros(3), x * 0.5, np.zeros((2, 3))
+    for k in range(14):
+        force.fill(0.0)
+        if place[0] > place[1]:
+            force[0] -= 0.5 * (place[0] - place[1])
+            table[k % 2].fill(place[2])
+        else:
+            emptied(table, 0.1 * place[1])
+        place = np.cos(place) * 0.9 + force - 0.1 * table[1]
+    return np.sum(place * x) + np.sum(table)
+
+
+CHOOSE = [boundary, boundary_in_place, of_rows, twice_the_same, of_lists, inner_loops, gas, forces]
 
 
 @pytest.mark.parametrize("f", CHOOSE)

@@ -113,8 +113,31 @@ def statements(x):
     return p.x + p.v + p.hits * x[2]
 
 
+class Tank:
+    def __init__(self, level):
+        self.level, self.inflow = level, np.zeros(3)
+
+    def fill(self, more):
+        self.level = 0.9 * self.level + more
+        self.inflow.fill(more)
+
+
+def tanks(x):
+    tank, s, seen = Tank(x[0]), x[1], np.zeros(2)
+    for k in range(N):
+        if s > 0.3:
+            tank.fill(0.1 * s)
+            tank.inflow[k % 3] += 0.1 * x[2]
+        elif s < 0.0:
+            tank.inflow.fill(0.1)
+            seen.fill(s)
+        s = np.sin(s + W[k]) + 0.1 * tank.inflow[1]
+    return s + tank.level + np.sum(seen)
+
+
 CHOOSING = (
     particle, record, two_particles, particles_in_a_list, parts, settings, while_moving, statements,
+    tanks,
 )  # fmt: skip
 
 

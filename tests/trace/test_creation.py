@@ -521,7 +521,11 @@ def test_errors_of_stores_are_those_of_numpy():
         a = np.zeros(2)
         a[0] = x
 
-    for f in (shape, index, cast, imaginary, sequence):
+    def filled(x):
+        a = np.zeros(3)
+        a.fill(x)
+
+    for f in (shape, index, cast, imaginary, sequence, filled):
         with pytest.raises((ValueError, IndexError, TypeError)) as plain:
             f(X)
         with pytest.raises(plain.type) as caught:

@@ -52,7 +52,6 @@ from .variable_names import (
     outside,
     own_names,
     parameters,
-    stored,
     unbound_reads,
     without_functions,
 )
@@ -156,7 +155,7 @@ class _Rewriting:
         objects = check(statements, self.scope)
         if grown_lists(statements) or objects.stored:
             raise EffectError("it appends to a list, or changes an object")
-        number, arrays = len(self.loops), self._stored(statements, objects)
+        number, arrays = len(self.loops), self._stored(objects)
         changed, read = {*assigned(statements)} | arrays, unbound_reads(statements, set())[1]
         if not shared.isdisjoint(changed):
             raise EffectError("a function reads what it assigns")
@@ -250,7 +249,7 @@ class _Rewriting:
         others = objects.outer | parameters(self.tree)
         if not (in_loop_body or others.isdisjoint(objects.targets)):
             raise EffectError("it stores an attribute of an argument: a trace of each path does")
-        changed, arrays = {*assigned([statement])}, self._stored([statement], objects)
+        changed, arrays = {*assigned([statement])}, self._stored(objects)
         changes = changed | arrays or objects.stored or (in_loop_body and objects.called)
         if not changes or changed & objects.owners:
             raise EffectError("it assigns nothing")
@@ -303,12 +302,11 @@ class _Rewriting:
         new = frame(plain, over, body, names, number, self.result, inner=inner)
         return share(new, number, shared & {*names.carried, *assigned([loop])})
 
-    def _stored(self, statements: Sequence[ast.stmt], objects: ObjectAttributes) -> frozenset[str]:
+    def _stored(self, objects: ObjectAttributes) -> frozenset[str]:
         """The variables of the function that are stored into; EffectError for others."""
-        names = objects.passed.union(stored(statements))
-        if not names <= self.own:
+        if not objects.changed <= self.own:
             raise EffectError("a store into what is no variable of the function")
-        return names
+        return objects.changed
 
     def _names(
         self, loop: ast.For | ast.While, number: int, objects: ObjectAttributes, *, inner: bool
@@ -320,7 +318,7 @@ class _Rewriting:
         own = all(self.scope.value(n) is MISSING for n in grown)
         if None in grown.values() or not own or {*grown} & shared_names(self.tree, loop):
             raise EffectError("it appends to a list, and does something else with that")
-        changed, arrays = {*assigned(body)}, self._stored(body, objects) | {*grown}
+        changed, arrays = {*assigned(body)}, self._stored(objects) | {*grown}
         if (changed | targets | {*grown}) & objects.owners:
             raise EffectError("an attribute of what the loop assigns")
         ended, counter = any(returns(body)), ""

@@ -26,7 +26,7 @@ class ObjectAttributes(NamedTuple):
     The variables `owners` hold objects. Variables from around the function, which hold objects,
     functions or modules, are `outer`; variables of the function that have attributes are `roots`.
     Attributes of objects in `targets` are stored. Functions `storing` into their arguments are
-    called by name, with arrays of the variables `passed`.
+    called by name. Arrays of the variables `changed` are stored into.
     """
 
     read: frozenset[str] = frozenset()
@@ -37,7 +37,7 @@ class ObjectAttributes(NamedTuple):
     roots: frozenset[str] = frozenset()
     targets: frozenset[str] = frozenset()
     storing: frozenset[str] = frozenset()
-    passed: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
 
 
 class AttributeNames:
@@ -48,12 +48,12 @@ class AttributeNames:
         self.stored: set[str] = set() if around is None else around.stored
         self.called: set[str] = set() if around is None else around.called
         self.owners, self.outer, self.roots = set[str](), set[str](), set[str]()
-        self.targets, self.storing, self.passed = set[str](), set[str](), set[str]()
+        self.targets, self.storing, self.changed = set[str](), set[str](), set[str]()
 
     def whole(self) -> ObjectAttributes:
         """The names so far."""
         each = self.read, self.stored, self.called, self.owners, self.outer, self.roots
-        more = self.targets, self.storing, self.passed
+        more = self.targets, self.storing, self.changed
         return ObjectAttributes(*map(frozenset, (*each, *more)))
 
 

@@ -110,7 +110,6 @@ def _annotations(node: ast.AST) -> list[ast.expr]:
 
 
 def _check_node(node: ast.AST, scope: Scope, *, is_base: bool) -> None:
-    depth = scope.depth
     if isinstance(node, ast.Call):
         _check_call(node, scope)
     elif isinstance(node, ast.FunctionDef) and node.decorator_list:
@@ -126,7 +125,7 @@ def _check_node(node: ast.AST, scope: Scope, *, is_base: bool) -> None:
             _check_attribute(base, scope, ast.Store())
         elif not name or isinstance(node.ctx, ast.Del):
             raise EffectError("a store")
-        elif depth:
+        else:
             note_stores(name, scope)
     elif isinstance(node, ast.Attribute):
         value = scope.resolved(node)
@@ -244,6 +243,9 @@ def _check_method(node: ast.Attribute | ast.Subscript, scope: Scope) -> None:
     value = scope.value(name) if name else MISSING
     method = scope.mangled(node.attr) if isinstance(node, ast.Attribute) else ""
     direct = isinstance(node.value, ast.Name)
+    if method == "fill" and not (direct and (name in scope.owners or is_user_object(value))):
+        _note_fill(node.value, name, scope)
+        return
     above = isinstance(node.value, ast.Call) and scope.resolved(node.value.func) is super
     if value is not MISSING and not is_user_object(value) and (direct or method not in METHODS):
         raise EffectError("a method")
@@ -255,6 +257,18 @@ def _check_method(node: ast.Attribute | ast.Subscript, scope: Scope) -> None:
         names.owners.add(name)
     _note_root(name, value, scope)
     names.called.add(method)
+
+
+def _note_fill(node: ast.expr, name: str, scope: Scope) -> None:
+    """Note a store into the array of a variable or an attribute, or the method of an object."""
+    scope.attributes.called.add("fill")
+    base = root(node) if isinstance(node, ast.Subscript) else node
+    if isinstance(base, ast.Attribute):
+        _check_attribute(base, scope, ast.Store())
+    elif not isinstance(base, ast.Name) or scope.value(name) is not MISSING or scope.repeated:
+        raise EffectError("fill")
+    else:
+        note_stores(name, scope)
 
 
 def _is_library(fn: object) -> bool:

@@ -28,7 +28,9 @@ def positional_or_named(function: ast.FunctionDef | ast.Lambda) -> frozenset[str
 
 def note_stores(name: str, scope: Scope) -> None:
     """Note a store into what a variable of a function holds; EffectError if others may hold it."""
-    if name in scope.parameters:
+    if not scope.depth:
+        scope.attributes.changed.add(name)
+    elif name in scope.parameters:
         scope.stored.add(name)
     elif name not in scope.fresh:
         raise EffectError("a store")
@@ -48,10 +50,7 @@ def note_call(call: ast.Call, function: FunctionType, stored: Iterable[str], sco
         variable = _variable(arguments[name])
         if not variable or scope.value(variable) is not MISSING:
             raise EffectError(f"{call.func.id} stores into its arguments")
-        if scope.depth:
-            note_stores(variable, scope)
-        else:
-            scope.attributes.passed.add(variable)
+        note_stores(variable, scope)
     scope.attributes.storing.add(call.func.id)
 
 

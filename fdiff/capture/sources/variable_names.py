@@ -51,19 +51,6 @@ def assigned(statements: Sequence[ast.AST]) -> Iterator[str]:
             waiting += children(node)
 
 
-def stored(statements: Sequence[ast.stmt]) -> Iterator[str]:
-    """The names of what is stored into by key."""
-    waiting: list[ast.AST] = [*statements]
-    while waiting:
-        node = waiting.pop()
-        store = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-        name = root(node) if isinstance(node, ast.Subscript) and store else None
-        if isinstance(name, ast.Name):  # and no attribute of an object
-            yield name.id
-        if not isinstance(node, ast.FunctionDef):
-            waiting += children(node)
-
-
 def root(node: ast.Subscript) -> ast.expr:
     """What is read or stored into by one key or several."""
     return root(node.value) if isinstance(node.value, ast.Subscript) else node.value

@@ -13,6 +13,7 @@ from ...arraytype import BOOL, INT, ArrayType
 from ...capture.dependency_nodes import attribute
 from ...capture.sources.loop_frames import LEFT, OWN
 from ...capture.sources.loop_functions import UNBOUND, Unbound
+from ...capture.sources.object_attributes import is_user_object
 from ...capture.sources.returns import RESULT
 from ...capture.sources.varying_ranges import BOUND
 from ...capture.symbolic_numbers import SymbolicNumber, plain_number
@@ -118,7 +119,7 @@ class Variable:
             self.type, self.scalar = h.type, h.scalar
         elif is_number_of_numpy(h):
             self.type, self.scalar = ArrayType((), h.dtype), True
-        elif type(h) not in _CONSTANTS and h is not UNBOUND:  # the body may store into it
+        elif not (type(h) in _CONSTANTS or h is UNBOUND or is_user_object(h)):
             raise RefusedLoopError(f"{name} is no number and no array")
         weak = isinstance(h, TracedArray) and h.weak
         self.weak = weak and self.type == FLOAT  # it holds Python floats
@@ -146,13 +147,18 @@ class Variable:
     def settle(self, runs: Sequence[PathRun], k: int) -> bool:
         """Look at what all paths give; whether the variable is carried as it was."""
         values = [run.values[k] for run in runs]
+        if is_user_object(self.start):
+            if any(v is not self.start for v in values):
+                raise RefusedLoopError(f"{self.name} becomes another object")
+            return True
         nothing = self.option and all(value is UNBOUND for value in values)
         if nothing or (self.ended and self.start is UNBOUND):
             return True
         if self.result and self.start is UNBOUND and self.python is None:
             self.python = _kind_of_results(runs, k)
         traced = isinstance(self.start, TracedArray)
-        changes = traced or not all(same(v, self.start) for v in values)
+        # What has changed in an earlier pass is carried, though nothing changes it in this one.
+        changes = traced or self.is_counted or not all(same(v, self.start) for v in values)
         if self.python is not None and changes:
             return self._settle_count(self.python, runs, k)
         if self.weak or type(self.start) is float:

@@ -171,6 +171,8 @@ def put_method(x: TracedArray, indices: object, values: object, mode: str = "rai
 
 @implements(method="fill")
 def fill(x: TracedArray, value: object) -> None:
+    if traced(value).ndim:
+        raise ValueError("setting an array element with a sequence.")
     assign(target(x), value)
 
 
