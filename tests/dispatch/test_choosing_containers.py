@@ -11,6 +11,7 @@ import fdiff
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}
 TIMES = [0.1 * k for k in range(N)]
+FACTORS = [0.9, 0.5, 0.2]
 
 
 def state(x):
@@ -196,10 +197,32 @@ def over_zipped_lists(x):
     return s * a + t * x[2]
 
 
+def delay_line(x):
+    delayed, place, s = [0.0, 0.0, 0.0], 0, x[0]
+    for k in range(N):
+        s = 0.6 * s + 0.3 * delayed[place] + W[k] * x[1]
+        if s > x[2]:
+            s = 0.5 * s
+        delayed[place] = s
+        place = (place + 1) % 3
+    return s + delayed[0] * delayed[2]
+
+
+def levels(x):
+    s, level = x[0], 0
+    for k in range(N):
+        s = np.sin(FACTORS[level] * s + W[k]) + 0.1 * x[2 - level]
+        if s > x[1] and level < 2:
+            level += 1
+        elif s < 0.0:
+            level = 0
+    return s * x[2]
+
+
 CHOOSING = (
     state, stores_into_a_list, rebuilt, record, pair, table, arrays_in_a_list, integrated, history,
     times_and_values, trajectory, recurrence, two_histories, inner_history, over_a_list,
-    over_arrays, over_zipped_lists,
+    over_arrays, over_zipped_lists, delay_line, levels,
 )  # fmt: skip
 
 
@@ -720,6 +743,15 @@ def bound_in_the_loop(x):
     return s, y
 
 
+def tally(x):
+    sums, s = [0.0, 0.0, 0.0], x[0]
+    for k in range(20):
+        s = np.sin(s + W[k] * x[1])
+        place = 0 if s > 0.9 else 1 if s > x[2] else 2
+        sums[place] += s
+    return s, sums, sums[place - 1]
+
+
 OTHERS = (
     one_arm_appends, one_arm_appends_twice, appends_until_left, one_array_many_times,
     appends_what_it_had, stored_behind,
@@ -730,7 +762,7 @@ OTHERS = (
     one_array_twice, array_with_another_name, one_list_in_two, element_in_a_list,
     numbers_become_arrays, other_keys, moving_place, rows_changed_in_place, constant_rows_changed,
     last_row_changed_behind, keeps_a_row, rows_that_change, rows_that_grow, divides_by_rows,
-    rows_of_several_types, keeps_a_float, made_by_one_arm, bound_in_the_loop,
+    rows_of_several_types, keeps_a_float, made_by_one_arm, bound_in_the_loop, tally,
 )  # fmt: skip
 
 

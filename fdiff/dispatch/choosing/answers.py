@@ -5,16 +5,20 @@ As in P. Godefroid et al., DART: directed automated random testing, PLDI 2005.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
+import fdiff.intact_numpy as np
+
+from ...arraytype import INT
 from ...capture.sources.loop_functions import UNBOUND
 from ...errors import FdiffError
 from ...foreign_errors import not_foreign
 from ...hooks import Args, Function, Named
-from ...trace import Trace, TracedArray
+from ...primitive import PRIMITIVES
+from ...trace import Trace, TracedArray, apply
 from ...trace.array_links import root_of
 from ...trace.branching.guard_nodes import truth
 from ...trace.handler_arguments import resolve
@@ -29,8 +33,11 @@ from .variables import Growth, ManyPathsError, PathRun, RefusedLoopError, Variab
 if TYPE_CHECKING:
     from ...trace.user_calls import Conversion
 
+_EQUAL = PRIMITIVES["equal"]
 MOST_PATHS = 16  # through an iteration
 QUESTIONS = 12  # on one path
+INDICES = 600  # that the runs of a loop, and of loops in it, ask for
+_DEPTH = 8  # of operations on ints whose values are told
 CALLS = 600  # on one path, of functions of NumPy outside of loops
 # What a body may raise on a path that Python does not take.
 _FAULTS = FdiffError, ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError
@@ -60,6 +67,7 @@ class EnclosingLoop:
         self.most_trips = rows.most_inner_trips  # of a ``while`` in the body
         self.whole = rows.to_function_end  # such a body makes `CALLS` at most
         self.splits = splits  # which parts of the body are nodes
+        self.outermost: TripRows = rows if outer is None else outer.outermost
         self.branches = False  # whether a loop in the body branches
         # Sizes of Python numbers that change, by their nodes; None of other values.
         self.sizes: dict[int, int | None] = {}
@@ -100,16 +108,39 @@ class Answers:
         self.script, self.calls = script, 0
         self.asked: list[tuple[int, bool]] = []  # nodes of the tests, with the answers
         self.demands: list[int] = []  # nodes of whether inner loops ended
+        self.last_index = -1  # the place of the last question for an index that was no other one
+        self.indices = dict[int, np.ndarray]()  # values of ints on this path, by nodes
         self.shared = -1  # the last node of an array that may be one that was there before
         self.arrays = ArrayNumbers(loop.trace, inputs, loop.tags, loop.fresh)
 
-    def question(self, kind: object, handle: TracedArray) -> bool:
-        trace = self.trace
-        if kind is not bool:
+    def question(self, kind: object, handle: TracedArray) -> int:
+        """The truth value, or the index, of a handle on this path."""
+        if kind is bool:
+            return self._truth(handle)
+        loop, type_ = self.loop, handle.type
+        bounded = loop.most_trips is not None and not loop.splits
+        if kind is not int or type_.dtype != INT or type_.shape or not bounded:
             raise RefusedLoopError("it asks for a number")
+        node = self.trace.lift(handle)
+        if (value := self._value(node)) is not None:
+            return int(value)
+        loop.outermost.indices += 1
+        if loop.outermost.indices > INDICES:
+            raise RefusedLoopError("it asks for many indices")
+        first = len(self.asked)
+        for index in range(QUESTIONS):
+            place = len(self.asked)
+            if self._truth(apply(_EQUAL, handle, np.array(index, INT)), default=True):
+                self.indices[node] = np.array(index, INT)
+                self.last_index = place if first < place < len(self.asked) else -1
+                return index
+        raise ManyPathsError("an int has many values")
+
+    def _truth(self, handle: TracedArray, *, default: bool = False) -> bool:
+        trace = self.trace
         node = truth(trace, trace.lift(handle))
-        if (constant := trace.builder.nodes[node].value) is not None:
-            return bool(constant)
+        if (value := self._value(node)) is not None:
+            return bool(value)
         if trace.builder.type(node).shape:
             raise RefusedLoopError("it asks for the truth of an array")
         for earlier, answer in self.asked:
@@ -118,9 +149,21 @@ class Answers:
         if len(self.asked) >= QUESTIONS:
             raise ManyPathsError("an iteration asks for many values")
         place = len(self.asked)
-        answer = self.script[place] if place < len(self.script) else False
+        answer = self.script[place] if place < len(self.script) else default
         self.asked.append((node, answer))
         return answer
+
+    def _value(self, node: int, depth: int = 0) -> np.ndarray | None:
+        """The value of a constant, or of what is computed of constants and indices on this path."""
+        primitive, args, params, types = own = self.trace.builder.nodes[node]
+        value = self.indices.get(node, own.value)
+        whole = len(types) == 1 and not (types[0].shape or types[0].floating)
+        if value is not None or not (whole and args and self.indices) or depth == _DEPTH:
+            return value
+        values = [self._value(a, depth + 1) for a in args]
+        if any(v is None for v in values):
+            return None
+        return np.asarray(primitive.rules.evaluate(*values, **dict(params)))
 
     def call(self, fn: Function, args: Args, named: Named) -> object:
         self.depth += 1
@@ -174,11 +217,15 @@ def runs_of(
     variables: Sequence[Variable],
     flags: Mapping[int, TracedArray],
     body: Body,
-) -> Iterator[PathRun]:
-    """The runs of the body on all paths, each on handles of its own."""
+) -> list[PathRun]:
+    """The runs of the body on all paths, each on handles of its own.
+
+    An int that is an index is asked whether it is 0, 1, and so on; one more raises an IndexError.
+    """
     trace = answers.trace
     scripts: list[tuple[bool, ...]] = [()]
     questions = dict[tuple[bool, ...], int | None]()  # by the answers before; None at an end
+    runs, last = list[PathRun](), set[tuple[bool, ...]]()  # `last`: where ints are the last index
     for _ in range(MOST_PATHS):
         script = scripts.pop()
         run = partial(_run, answers, script, (entries, inputs, body), (variables, flags))
@@ -187,7 +234,12 @@ def runs_of(
         except RefusedLoopError:
             raise
         except not_foreign(*_FAULTS, again=run) as error:
-            raise RefusedLoopError(str(error).partition("\n")[0]) from None
+            if not isinstance(error, IndexError) or answers.last_index < 0:
+                raise RefusedLoopError(str(error).partition("\n")[0]) from None
+            last.add(tuple([answer for _, answer in answers.asked[: answers.last_index - 1]]))
+            if scripts:
+                continue
+            break
         if trace.refused or trace.shown or trace.only_here:
             raise RefusedLoopError("an iteration looks at a value")
         if trace.guards.expected or trace.guards.pinned:
@@ -196,12 +248,25 @@ def runs_of(
         for k, node in enumerate([*[node for node, _ in answers.asked], None]):
             if questions.setdefault(replies[:k], node) != node:
                 raise RefusedLoopError("it asks for other values when it is run again")
-        scripts += [(*replies[:k], True) for k in range(len(script), len(replies))]
+        scripts += [(*replies[:k], not replies[k]) for k in range(len(script), len(replies))]
         numbers = [h for h, _ in answers.loop.numbers]
-        yield PathRun(answers.asked, values, own, numbers, answers.demands, answers.arrays)
+        runs.append(PathRun(answers.asked, values, own, numbers, answers.demands, answers.arrays))
         if not scripts:
-            return
-    raise ManyPathsError(f"there are more than {MOST_PATHS} paths through an iteration")
+            break
+    else:
+        raise ManyPathsError(f"there are more than {MOST_PATHS} paths through an iteration")
+    for run in runs:
+        _demand_last(run, last)
+    return runs
+
+
+def _demand_last(run: PathRun, last: Collection[tuple[bool, ...]]) -> None:
+    """Demand that ints are the `last` index, at these answers before, instead of asking for it."""
+    replies = tuple([answer for _, answer in run.asked])
+    places = [k for k in range(len(replies)) if replies[:k] in last]
+    run.demands.extend(run.asked[k][0] for k in places)
+    for k in reversed(places):
+        del run.asked[k]
 
 
 def _run(

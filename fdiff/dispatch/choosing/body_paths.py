@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 import fdiff.intact_numpy as np
 
@@ -17,7 +17,7 @@ from ...primitive import PRIMITIVES
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, apply_many, splice
 from ...trace.looping.call_log import CallLog
-from ...transforms.loops.branch_tree import BranchPath, branching_body, negated
+from ...transforms.loops.branch_tree import BranchPath, branching_body, goes_on
 from .answers import Answers, Body, runs_of
 from .appended_rows import AppendedRows, in_places
 from .array_identities import (
@@ -31,7 +31,7 @@ from .array_identities import (
 from .count_sizes import CountSizes
 from .counters import check_offsets, counted, total
 from .int_limits import IntLimits, demand_limits
-from .mixed_numbers import note_inputs, note_unsure
+from .mixed_numbers import is_left_alone, note_inputs, note_unsure
 from .narrow_variables import check_views, views_of
 from .outer_numbers import outer_size
 from .trip_numbers import check_condition, check_numbers, check_precision
@@ -80,7 +80,7 @@ class BodyPaths:
         self.fresh = [self._input(WHOLE, scalar=True)] if rows.numbers_arrays else []
         loop.tags = {k: tag.node for k, tag in self.tags.items()}
         loop.fresh = self.fresh[0].node if self.fresh else None
-        self.runs = [*runs_of(answers, entries, views, variables, self.flags, body)]
+        self.runs = runs_of(answers, entries, views, variables, self.flags, body)
         lists = in_places(self.runs, len(variables))
         check_views(self.inner, variables, views, self.runs)
         asks = loop.branches or any(run.asked for run in self.runs)
@@ -290,6 +290,8 @@ class BodyPaths:
         else:
             for flag in demands:
                 self._rely_on(trace, flag, TooFewTripsError("it makes more trips"))
+            alone = partial(is_left_alone, trace, self.variables, self.runs, self._is_new)
+            dead |= {k for k, flag in flags.items() if k not in dead and alone(k, flag)}
             for flag in [flag for k, flag in flags.items() if k not in dead]:
                 self._rely_on(trace, flag, RefusedLoopError("a variable holds what it held before"))
         self.appended.enter(trace, results[len(state) :], self.rows, tags)
@@ -364,8 +366,8 @@ class BodyPaths:
         if rows.is_while:
             left = next(i for i, (_, v, _) in enumerate(self.carried) if v.name.startswith(LEFT))
             return apply_many(
-                WHILE, *state, *self.inner.extra, body=tape, cond=negated(tape, left),
-                carries=count, limit=0,
+                WHILE, *state, *self.inner.extra, body=tape, carries=count, limit=0,
+                cond=goes_on(tape, left, count - 1 if self.demanding else None),
             )  # fmt: skip
         length, numbers = rows.length, rows.numbers
         index = apply(iota, size=length)

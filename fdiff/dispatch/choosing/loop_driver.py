@@ -135,7 +135,7 @@ class Driver:
                     try:
                         return _enter(trace, rows, names, body, starts, splits)
                     except ManyPathsError:
-                        if splits is Splits.LOOPS:
+                        if splits is Splits.LOOPS or rows.indices:  # parts have no indices
                             raise
                         splits = Splits.LOOPS if splits else Splits.STATEMENTS
             except TooFewTripsError:

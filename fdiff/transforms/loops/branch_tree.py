@@ -55,8 +55,11 @@ def branching_body(
     return builder.finish(builder.results(switch))
 
 
-def negated(tape: Tape, place: int) -> Tape:
-    """The tape of the inputs of another one that tells whether one of them is false."""
+def goes_on(tape: Tape, left: int, demanded: int | None) -> Tape:
+    """The condition of a loop whose inputs tell whether it is left, and what is demanded holds."""
     builder = Simplifier()
     inputs = [builder.input(t) for t in tape.input_types]
-    return builder.finish([builder.add(PRIMITIVES["logical_not"], (inputs[place],))])
+    node = builder.add(PRIMITIVES["logical_not"], (inputs[left],))
+    if demanded is not None:
+        node = builder.add(PRIMITIVES["logical_and"], (node, inputs[demanded]))
+    return builder.finish([node])
