@@ -88,7 +88,7 @@ def loop_into(function: Any) -> Any:
 
 def loop_by_address(function: Any, x: Array) -> tuple[Any, list[Array]]:
     """Calls of the kernel with a table that is filled once, and the arrays that it is made of."""
-    (records,) = function.callee.known()
+    (records,) = function.callee.all_records()
     bound = records.table.record_at(records.table.find(x.shape)).kernel.kernel
     value, slope = np.zeros(1), np.zeros(3)
     data = np.array([x.ctypes.data, value.ctypes.data, slope.ctypes.data, 0], np.int64)

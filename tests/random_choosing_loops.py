@@ -982,8 +982,8 @@ def main():
         entered.append("node" if result is not None else [*own.refusals.values(), ""][0][:60])
         return result
 
-    most = int(sys.argv[4]) if sys.argv[4:] else answers.WAYS
-    fewer = patch.object(answers, "WAYS", most)
+    most = int(sys.argv[4]) if sys.argv[4:] else answers.MOST_PATHS
+    fewer = patch.object(answers, "MOST_PATHS", most)
     quick = patch.object(looping, "SLEEP", 0)
     with patch.object(loop_driver.Driver, "__call__", noted), quick, fewer:
         for seed in range(first, first + count):

@@ -92,7 +92,7 @@ def test_many_shapes_are_found():
     for _ in range(2):
         for n in range(1, 60):
             np.testing.assert_array_equal(call(np.ones(n)), np.full(n, 2.0))
-    assert len(function.callee.known()[0].table) == 59
+    assert len(function.callee.all_records()[0].table) == 59
 
 
 def test_what_is_rebound_is_frozen_and_refused_for_new_shapes():
@@ -378,7 +378,7 @@ def test_threads_that_miss_at_once_get_their_own_records():
     for one in threads:
         one.join()
     assert wrong == []
-    assert len(function.callee.known()[0].table) == 30
+    assert len(function.callee.all_records()[0].table) == 30
 
 
 @pytest.mark.slow
@@ -414,7 +414,7 @@ def test_records_live_as_long_as_the_code_that_uses_them():
         function = fdiff.njit(fdiff.grad(lambda x: np.sum(x**5)), "f8[2]")
         call = numba.njit(lambda x: function(x))
         call(np.ones(2))
-        return call, weakref.ref(function.callee.known()[0].table)
+        return call, weakref.ref(function.callee.all_records()[0].table)
 
     call, table = make()
     gc.collect()
