@@ -177,6 +177,7 @@ np.take(x, [0, 5], axis=1, mode="wrap"); np.take(x, [-3, 9], axis=1, mode="clip"
 np.take_along_axis(x, n, axis=1); np.take_along_axis(x, np.array([[0], [1], [2]]), 1)
 np.diagonal(x); np.diagonal(t, 1, 0, 2); x.diagonal(-1); np.diag(x); np.diag(v); np.diag(v, -1)
 np.diag(x, 1); np.diagflat(x); np.trace(x); np.trace(t, axis1=1, axis2=2); x.trace(1); np.tril(x)
+np.lib.stride_tricks.sliding_window_view(x, 2, 1)
 np.triu(x, 1); np.tril(t, -1); np.diff(x); np.diff(x, 2, axis=1); np.diff(x, axis=0)
 np.diff(v, prepend=0.0); np.diff(x, axis=0, append=v[None]); np.ediff1d(x); np.trapezoid(x)
 np.trapezoid(x, v); np.trapezoid(x, dx=0.5, axis=0); np.copy(x); x.copy(); s.copy(); np.copy(s)
@@ -424,6 +425,7 @@ x.compress([True, False, True]); np.polyval([s, 2.0, z], x); [1.0, 2.0, 0.5, 3.0
 v @ [1.0, 2.0, 0.5, 3.0]; x[np.ix_([0, 2], [1, 3])]; x[[]]; x[m0.tolist()]; x[[0, 2]]
 np.maximum(cx, cv); np.minimum(cx, cv)
 x[np.True_, 0]; x.item(0); z.item(); s.item() * x; np.linalg.det(e[:, :0])
+np.lib.stride_tricks.sliding_window_view(x, 2, 1)
 """
 # JAX's derivative of `cholesky` takes its argument as symmetric; NumPy reads the lower triangle.
 OTHERWISE = """
