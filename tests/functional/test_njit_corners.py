@@ -71,7 +71,7 @@ def test_too_many_ways_through_branches_are_refused():
     signs = 2.0 * ((np.arange(65)[:, None] >> np.arange(7)) & 1) - 1.0
     for x in signs[1:64]:
         np.testing.assert_array_equal(call(x), wanted(x))
-    with pytest.raises(fdiff.errors.UnsupportedError, match="took more than 64 ways"):
+    with pytest.raises(fdiff.errors.UnsupportedError, match="took more than 64 paths"):
         call(signs[64])
 
 
