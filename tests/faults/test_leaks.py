@@ -163,7 +163,9 @@ def test_references_of_hot_calls(kind):
         prepared(*arguments)
         after = [sys.getrefcount(leaf) for leaf in leaves]
         if kind != "misses":  # for those a fast path takes the place of another
-            assert after == before
+            lost = [a - b for a, b in zip(after, before, strict=True)]
+            assert lost[2:] == [0] * len(lost[2:])
+            assert max(map(abs, lost[:2])) < calls  # other threads hold None and tuples, too
 
     undisturbed(measure)
 
