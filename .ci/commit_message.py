@@ -10,6 +10,7 @@ when not everybody had installed the hook.
 import re
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 SEEN_BY_USERS = (
@@ -21,7 +22,8 @@ SEEN_BY_USERS = (
     "fdiff/optimize/",
     "fdiff/profiler/",
 )
-BEGIN = "2026-11-28T09:00:00+00:00"  # commits are checked from this date on
+BEGIN = "2026-11-28T00:00:00+00:00"  # commits are checked from this date on
+COMMAS = "2026-11-28T09:00:00+00:00"  # and from this one on for ", and"
 # Subjects that say nothing of the change.
 _SAYS_NOTHING = re.compile(
     r"(internal: *)?(wip\b.*|(fixup|squash)!.*|Merge branch '[^']*'( into \S+)?)"
@@ -30,13 +32,13 @@ _SAYS_NOTHING = re.compile(
 )
 
 
-def faults(message: str, changed: list[str]) -> list[str]:
-    """What is wrong with a commit of these files."""
+def faults(message: str, changed: list[str], *, commas: bool = True) -> list[str]:
+    """What is wrong with a commit of these files; ``, and`` if `commas` are looked at."""
     subject = message.split("\n", maxsplit=1)[0]
     found: list[str] = []
     if _SAYS_NOTHING.fullmatch(subject.strip()):
         found.append("the first line says nothing of the change: say what the commit does.")
-    if ";" in subject or ", and" in subject:
+    if ";" in subject or (commas and ", and" in subject):
         found.append("the first line holds several ideas: make a commit of each.")
     seen = any(name.startswith(SEEN_BY_USERS) for name in changed)
     if seen and "CHANGELOG.md" not in changed and not subject.startswith("internal:"):
@@ -55,15 +57,17 @@ def history_faults(repository: Path) -> list[str]:
     tag = _git(repository, "describe", "--tags", "--abbrev=0", check=False).strip()
     commits = _git(
         repository, "log", "--no-merges", f"--since={BEGIN}", "--name-only",
-        "--format=%x00%h%n%s", *([f"{tag}..HEAD"] if tag else []),
+        "--format=%x00%h%n%cI%n%s", *([f"{tag}..HEAD"] if tag else []),
     )  # fmt: skip
     report: list[str] = []
     subjects: set[str] = set()
     for commit in commits.split("\0")[1:]:
-        name, subject, *changed = commit.split("\n")
+        name, date, subject, *changed = commit.split("\n")
+        commas = datetime.fromisoformat(date) >= datetime.fromisoformat(COMMAS)
         again = ["another commit has the same first line."] if subject in subjects else []
         subjects.add(subject)
-        report += [f"{name} {subject!r}: {fault}" for fault in (*faults(subject, changed), *again)]
+        wrong = faults(subject, changed, commas=commas)
+        report += [f"{name} {subject!r}: {fault}" for fault in (*wrong, *again)]
     return report
 
 

@@ -1,8 +1,8 @@
-"""Loops and statements that choose their branches: `python -m benchmarks.choosing`.
+"""Loops and statements that choose their branches: `python -m benchmarks.choosing [NAMES]`.
 
 A call of `value_and_grad` at a new point, where the function branches another way, in runs of the
 plain function at the same point: medians of 30 calls, after 60 (loops) or 2,000 (statements, whose
-kernels pay later).
+kernels pay later); and the first call. `NAMES` are of functions, all without.
 The programs are those of `tests/dispatch/test_choosing_*.py`.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -79,13 +80,16 @@ def compared(name: str, f: Callable[..., object], lowest: float, warm: int) -> l
     aux = f.__module__.endswith("results")
     function = _with_rest(f) if aux else f
     call = fdiff.value_and_grad(function, has_aux=aux)
+    begin = time.perf_counter()
+    call(points[0])
+    first = time.perf_counter() - begin
     for x in points[:warm]:
         value, expected = call(x)[0], function(x)
         pair = (value[0], expected[0]) if aux else (value, expected)
         np.testing.assert_allclose(*pair, rtol=1e-4 if single else 1e-11)
         worker.wait()
     plain, own = map(statistics.median, timed([f, call], points[warm:]))
-    return [name, duration(plain), duration(own), ratio(own / plain)]
+    return [name, duration(plain), duration(own), ratio(own / plain), duration(first)]
 
 
 def _with_rest(f: Callable[..., object]) -> Callable[..., object]:
@@ -114,8 +118,9 @@ def main() -> None:
     )  # fmt: skip
     for file, names, lowest, warm in kinds:
         module = functions(TESTS / "dispatch" / f"test_choosing_{file}.py", np)
-        rows += [compared(name, getattr(module, name), lowest, warm) for name in names]
-    print(table(["function", "plain run", "value and gradient", "plain runs"], rows))
+        chosen = [name for name in names if not sys.argv[1:] or name in sys.argv[1:]]
+        rows += [compared(name, getattr(module, name), lowest, warm) for name in chosen]
+    print(table(["function", "plain run", "value and gradient", "plain runs", "first call"], rows))
 
 
 if __name__ == "__main__":

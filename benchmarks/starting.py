@@ -4,7 +4,8 @@ Each figure is the median of several processes, fdiff's and JAX's in turn, on on
 on disk but Python's bytecode, which installed packages have, too. "First" is from the function to
 its first compiled result, imports of fdiff or JAX excluded; "with import" includes them. NumPy is
 loaded before. `--repeats N` says how many processes; `--repeats 1` for a quick look. `--processor`
-counts the processor's time, which other processes disturb least.
+counts the processor's time, which other processes disturb least. `--import` compares the import of
+fdiff with that of NumPy instead: the least time of 45 processes, of the importing thread.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import json
 import math
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from .cases import CASES
 from .inputs import functions
@@ -88,6 +91,24 @@ def report(names: Sequence[str], repeats: int, clock: str) -> str:
     return f"{lines}\n\n{summary}"
 
 
+def report_of_imports() -> str:
+    """Seconds of the imports of NumPy and of fdiff after it."""
+    code = (
+        "import time\n"
+        "begin = time.thread_time()\n"
+        "import numpy\n"
+        "numpys, begin = time.thread_time() - begin, time.thread_time()\n"
+        "import fdiff\n"
+        "print(numpys, time.thread_time() - begin)\n"
+    )
+    command, kept = [sys.executable, "-c", code], os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
+    run = partial(subprocess.run, env=kept, capture_output=True, text=True, check=True)
+    run(command)  # writes the bytecode
+    times = [map(float, run(command).stdout.split()) for _ in range(45)]
+    numpys, ours = map(min, zip(*times, strict=True))
+    return f"NumPy {duration(numpys)}, fdiff {duration(ours)}: {ratio(ours / numpys)} of it"
+
+
 def main() -> int:
     if sys.argv[1:2] == ["--worker"]:
         if hasattr(os, "sched_setaffinity"):
@@ -98,8 +119,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.starting", description=__doc__)
     parser.add_argument("--repeats", type=int, default=3, help="processes for each figure")
     parser.add_argument("--processor", action="store_true", help="time of the processor")
+    parser.add_argument("--import", action="store_true", dest="imports", help="beside NumPy's")
     parser.add_argument("words", nargs="*", help="of the names of cases; all without")
     asked = parser.parse_args()
+    if asked.imports:
+        print(report_of_imports())
+        return 0
     names = [n for n in chosen(asked.words, CASES) if not any(w in n for w in LEFT_OUT)]
     print(report(names, asked.repeats, "process_time" if asked.processor else "perf_counter"))
     return 0

@@ -7,8 +7,8 @@ are left by ``break``. With `forms`, they are also ``while`` loops, run over arr
 Python's and loops in them, and raise errors. With `lists`, they keep values in lists, tuples and
 dicts, too. With `returns`, they and statements outside of them return in the middle, and with
 `results` they return ints and truth values, too. With `names`, variables hold arrays of others, and
-with `else`, loops have one. One more argument is the number of ways from which on statements choose
-by themselves.
+with `else`, loops have one. With `indices`, elements of lists have indices that values tell. One
+more argument is the number of paths from which on statements choose by themselves.
 """
 
 import linecache
@@ -893,12 +893,67 @@ class ResultsWriter(ReturnsWriter):
         return "\n".join(lines) + "\n"
 
 
+class IndicesWriter(Writer):
+    """Writes one program that reads and stores elements of lists by ints that values tell."""
+
+    def program(self):
+        self.length = n = self.pick(2, 3, 3, 4, 5)
+        starts = [self.pick("x[0]", "x[1]", "0.0", "0.5", "x[2]", "-0.0") for _ in range(n)]
+        trips = self.pick(14, 20, 30)
+        head = self.pick(
+            f"    for k in range({trips}):", f"    for k, z in enumerate(TAB[:{trips}]):",
+            f"    k = 0\n    while k < {trips} and a < 8.0:\n        k = k + 1",
+        )  # fmt: skip
+        lines = [line for _ in range(self.pick(3, 4, 5)) for line in self.statement(2)]
+        result = self.pick("a + t", "a + ls[0] * ls[1]", "a * ls[i] + t", "sum(ls) + a")
+        return "\n".join(
+            [
+                f"{HEAD}def f(x):", f"    ls, i, j, a, t = [{', '.join(starts)}], 0, 0, x[0], 0.2",
+                f"    more = [0.3, x[1], 0.9][:{self.pick(2, 3)}]", head, *lines,
+                "        a = np.sin(a) + 0.1 * TAB[k]", f"    return {result}",
+                "def total(x):", "    return f(x) * x[2]\n",
+            ]
+        )  # fmt: skip
+
+    def index(self):
+        n = self.length
+        return self.pick("i", "i", "i", "j", f"k % {n}", f"(i + 1) % {n}", "i - 1", f"{n - 1} - i")
+
+    def element(self):
+        return self.pick(
+            "0.5 * a", "np.sin(a + TAB[k])", "0.3 * t + 0.1", "a * x[1]", f"ls[{self.index()}]",
+            f"0.5 * ls[{self.index()}] + 0.1 * a", "more[j] * 0.5", "0.25", "abs(a)",
+        )  # fmt: skip
+
+    def statement(self, indent):
+        pad, n = "    " * indent, self.length
+        if indent < 4 and self.chance(25):
+            tests = (
+                "a > 0.2",
+                "a > x[1]",
+                f"ls[{self.index()}] > 0.3",
+                "i == 0",
+                "t < 0.4",
+                "a < 0.0",
+            )
+            arm, other = self.statement(indent + 1), self.statement(indent + 1)
+            return [f"{pad}if {self.pick(*tests)}:", *arm, f"{pad}else:", *other]
+        place = self.pick(
+            f"(i + 1) % {n}", "0", f"i + 1 if i < {n - 1} else 0", f"{n - 1} if a > 0.3 else 0",
+            "i - 1 if i > 0 else 0", "i + 1" if self.odd else "0",
+        )  # fmt: skip
+        stored = f"ls[{self.index()}] {self.pick('=', '=', '+=')} {self.element()}"
+        flag = self.pick("1 - j", "0", "1 if a > 0.1 else 0")
+        assigned = f"{self.pick('a', 'a', 't')} = {self.element()}"
+        return [pad + self.pick(assigned, assigned, stored, stored, f"i = {place}", f"j = {flag}")]
+
+
 WRITERS = {
     "": Writer, "counts": CountingWriter, "forms": FormsWriter, "statements": StatementsWriter,
     "lists": ListsWriter, "returns": ReturnsWriter, "functions": FunctionsWriter,
     "methods": MethodsWriter, "single": SingleWriter, "results": ResultsWriter,
     "names": NamesWriter, "else": ElseWriter, "elements": ElementsWriter,
-    "lengths": LengthsWriter, "arguments": ArgumentsWriter,
+    "lengths": LengthsWriter, "arguments": ArgumentsWriter, "indices": IndicesWriter,
 }  # fmt: skip
 
 

@@ -2,11 +2,11 @@
 
 import gc
 
-ROUNDS = 20
+ROUNDS = 5
 
 
 def undisturbed(measure):
-    """Call what measures and asserts; again if it fails, up to twenty times in all.
+    """Call what measures and asserts; again if it fails, up to five times in all.
 
     What is lost at each call fails in each round. What other threads hold for a moment, or the
     collector frees, does not.

@@ -805,6 +805,12 @@ def test_random_programs(seed):
     assert not random_choosing_loops.failure(program, seed)
 
 
+@pytest.mark.parametrize("seed", range(16))
+def test_random_programs_of_indices(seed):
+    program = random_choosing_loops.program(random.Random(seed), "indices")
+    assert not random_choosing_loops.failure(program, seed)
+
+
 KEPT = []
 OUTSIDE = [0.5, 0.25]
 

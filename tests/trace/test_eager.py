@@ -128,6 +128,17 @@ def test_the_branch_of_a_where_that_is_not_taken(case):
 @settings(max_examples=30)
 @given(st.lists(test_stores.steps, min_size=2, max_size=14), st.sampled_from(["C", "F"]))
 def test_random_programs_of_views_and_stores(program, order):
+    assert_same_as_traced(program, order)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(st.lists(test_stores.steps, min_size=2, max_size=14), st.sampled_from(["C", "F"]))
+def test_many_random_programs_of_views_and_stores(program, order):
+    assert_same_as_traced(program, order)
+
+
+def assert_same_as_traced(program, order):
     x = np.asarray(np.random.default_rng(len(program)).uniform(0.2, 1.4, (4, 3)), order=order)
 
     def f(x):

@@ -188,6 +188,18 @@ steps = st.tuples(
 @settings(max_examples=50)
 @given(st.lists(steps, min_size=2, max_size=14), st.sampled_from(["C", "F"]))
 def test_random_programs_of_views_and_stores(program, order):
+    assert_right(program, order)
+
+
+@pytest.mark.slow
+@settings(max_examples=150)
+@given(st.lists(steps, min_size=2, max_size=14), st.sampled_from(["C", "F"]))
+def test_many_random_programs_of_views_and_stores(program, order):
+    assert_right(program, order)
+
+
+def assert_right(program, order):
+    """Assert that values and derivatives in both modes are those of NumPy and of differences."""
     rng = np.random.default_rng(len(program))
     x = np.asarray(rng.uniform(0.2, 1.4, (4, 3)), order=order)
     given_ = x.copy(order="K")

@@ -41,9 +41,10 @@ def _windows(x: object, window_shape: object, axis: object = None, *, subok: boo
     """``sliding_window_view``: each axis becomes places by windows."""
     array = traced(x)
     np.lib.stride_tricks.sliding_window_view(shadow(array.type), window_shape, axis)  # raises what NumPy raises
-    axes = range(array.ndim) if axis is None else axis if np.iterable(axis) else [axis]
+    rank = array.ndim
+    axes = range(rank) if axis is None else axis if np.iterable(axis) else [axis]
     for at, width in zip(axes, window_shape if np.iterable(window_shape) else [window_shape], strict=True):
-        before = normal_axis(at, x.ndim)
+        before = normal_axis(at, rank)
         places = np.add.outer(np.arange(array.shape[before] - width + 1), np.arange(width))
         array = np.moveaxis(_read_only_view(array, (*(slice(None),) * before, places)), before + 1, -1)
     return array
