@@ -260,7 +260,10 @@ def _check_method(node: ast.Attribute | ast.Subscript, scope: Scope) -> None:
 
 
 def _note_fill(node: ast.expr, name: str, scope: Scope) -> None:
-    """Note a store into the array of a variable or an attribute, or the method of an object."""
+    """Note that ``fill`` stores into the array of a variable or attribute.
+
+    An attribute may be an object of the user with a method of this name.
+    """
     scope.attributes.called.add("fill")
     base = root(node) if isinstance(node, ast.Subscript) else node
     if isinstance(base, ast.Attribute):

@@ -37,7 +37,7 @@ _EQUAL = PRIMITIVES["equal"]
 MOST_PATHS = 16  # through an iteration
 QUESTIONS = 12  # on one path
 INDICES = 600  # that the runs of a loop, and of loops in it, ask for
-_DEPTH = 8  # of operations on ints whose values are told
+_DEPTH = 8  # of nested operations on ints whose values are computed
 CALLS = 600  # on one path, of functions of NumPy outside of loops
 # What a body may raise on a path that Python does not take.
 _FAULTS = FdiffError, ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError
@@ -108,8 +108,8 @@ class Answers:
         self.script, self.calls = script, 0
         self.asked: list[tuple[int, bool]] = []  # nodes of the tests, with the answers
         self.demands: list[int] = []  # nodes of whether inner loops ended
-        self.last_index = -1  # the place of the last question for an index that was no other one
-        self.indices = dict[int, np.ndarray]()  # values of ints on this path, by nodes
+        self.last_index = -1  # the question that settled an index after others were denied
+        self.indices = dict[int, np.ndarray]()  # by node: the value of an int on this path
         self.shared = -1  # the last node of an array that may be one that was there before
         self.arrays = ArrayNumbers(loop.trace, inputs, loop.tags, loop.fresh)
 
@@ -154,7 +154,7 @@ class Answers:
         return answer
 
     def _value(self, node: int, depth: int = 0) -> np.ndarray | None:
-        """The value of a constant, or of what is computed of constants and indices on this path."""
+        """The value of a node, if it is computed from constants and indices of this path."""
         primitive, args, params, types = own = self.trace.builder.nodes[node]
         value = self.indices.get(node, own.value)
         whole = len(types) == 1 and not (types[0].shape or types[0].floating)
@@ -220,12 +220,14 @@ def runs_of(
 ) -> list[PathRun]:
     """The runs of the body on all paths, each on handles of its own.
 
-    An int that is an index is asked whether it is 0, 1, and so on; one more raises an IndexError.
+    An int that serves as an index is asked whether it is 0, 1, and so on, until the body raises an
+    IndexError: the index before is the last one of the list.
     """
     trace = answers.trace
     scripts: list[tuple[bool, ...]] = [()]
     questions = dict[tuple[bool, ...], int | None]()  # by the answers before; None at an end
-    runs, last = list[PathRun](), set[tuple[bool, ...]]()  # `last`: where ints are the last index
+    runs = list[PathRun]()
+    last = set[tuple[bool, ...]]()  # answers before questions for the last index of a list
     for _ in range(MOST_PATHS):
         script = scripts.pop()
         run = partial(_run, answers, script, (entries, inputs, body), (variables, flags))
@@ -261,7 +263,10 @@ def runs_of(
 
 
 def _demand_last(run: PathRun, last: Collection[tuple[bool, ...]]) -> None:
-    """Demand that ints are the `last` index, at these answers before, instead of asking for it."""
+    """Turn questions for the last index of a list into demands, which the loop guards.
+
+    `last` holds the answers that come before such a question.
+    """
     replies = tuple([answer for _, answer in run.asked])
     places = [k for k in range(len(replies)) if replies[:k] in last]
     run.demands.extend(run.asked[k][0] for k in places)

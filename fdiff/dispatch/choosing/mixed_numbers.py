@@ -149,7 +149,10 @@ def is_left_alone(
     trace: Trace, variables: Sequence[Variable], runs: Sequence[PathRun],
     is_new: Callable[[object], bool], k: int, flag: TracedArray,
 ) -> bool:  # fmt: skip
-    """Whether no trip has assigned a Python float, by its flag, on which the trace relies then."""
+    """Whether no trip has assigned a variable, which keeps its Python float from before the loop.
+
+    Its flag tells; the trace relies on the flag.
+    """
     guards, start = trace.guards, variables[k].start
     assigned = [run.values[k] for run in runs if run.values[k] is not run.inputs[k]]
     if type(start) is not float or not all(map(is_new, assigned)):
