@@ -44,7 +44,19 @@ place = []  # where the last one came
 ignored = collections.Counter()  # by what Python shows of exceptions that it ignores
 
 
+def in_handler_of_forks(frame):
+    """Whether `frame` is in a handler of Python's own library, in which Python drops exceptions."""
+    names = []
+    while frame is not None and frame.f_code is not forks.__code__:
+        names.append(frame.f_globals.get("__name__"))
+        frame = frame.f_back
+    return bool(frame and names and names[-1] in ("logging", "random", "threading"))
+
+
 def alarm(_, frame):
+    if in_handler_of_forks(frame):
+        signal.setitimer(signal.ITIMER_REAL, 1e-5)
+        return
     raised[0] += 1
     place[:] = traceback.format_stack(frame, 6)
     raise StopError
@@ -205,7 +217,7 @@ def loops(k):
 
 
 def forks(k):
-    """Python drops what arrives in handlers of forks."""
+    """Python drops what arrives in handlers of forks: fdiff's may run no Python code there."""
     parent = os.getpid()
     try:
         os.fork()
