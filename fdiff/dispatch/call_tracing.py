@@ -34,7 +34,8 @@ from .arguments import (
     is_static,
     traceable,
 )
-from .capture_session import CaptureSession, RunAgainError, own_result, session_of
+from .capture_session import CaptureSession, own_result, session_of
+from .run_errors import RunAgainError
 from .variant import Conditions, Traced, Variant
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class CallToTrace(NamedTuple):
     the structure of these. The tapes shall run on `device`; an `eager` trace is for this call, and
     a trace that is wanted `once` is kept for no other, whatever the function reads. With `repeats`,
     later calls may do again what the run writes to the outside. Conditions on `denied` lines are
-    taken as they are around the point (`memo_derivatives.py`).
+    taken as they are around the point (`memo_derivatives.py`). With `restarts`, ManyQuestionsError
+    leaves a run that asks for many values, if `f` has written nothing by then.
     """
 
     body: Function
@@ -66,6 +68,7 @@ class CallToTrace(NamedTuple):
     once: bool = False
     repeats: bool = True
     denied: Container[Line | None] | None = None
+    restarts: bool = False
 
 
 def trace_once(request: CallToTrace) -> tuple[Variant, tuple[object, ...], Session | None]:
@@ -164,6 +167,8 @@ class _Run:
         later = not request.eager and (not request.once or request.denied is not None)
         repeats = request.repeats and request.device == CPU and later
         with session_of(trace, self.inner, repeats=repeats, denied=request.denied) as session:
+            if request.restarts:
+                trace.guards.exceeded = session.restart
             result = own_result(request.body(*args, **kwargs), session)
             self.outs, self.out_spec = flatten(result)
         numeric = [out for out in self.outs if traceable(out)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Container, Generator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import cast
@@ -24,16 +24,18 @@ from ..capture.symbolic_numbers import SymbolicNumber
 from ..capture.value_kinds import MISSING
 from ..capture.written.traced_value_release import NoValueError
 from ..device_arrays import CPU, DeviceArray
-from ..errors import FdiffError, LeakError, TraceError, failure, message
+from ..errors import LeakError, TraceError, failure, message
 from ..foreign_errors import contextmanager, is_of_signal_handler, is_sent_by_thread
 from ..ops.replacements import replacement_of
 from ..trace import Trace, TracedArray, private, replaces, root_trace
 from ..trace.local_arrays import plain
+from ..trace.looping import looks_for_loops
 from ..trace.recorder import KEEP_NO_TRACED
 from ..trace.trace_stack import stack, suspended
 from ..tree import map_leaves
 from ..user_lines import Line, line_in
 from .arguments import Function, ResultNumber, refuse_device_array, traceable
+from .run_errors import ManyQuestionsError, NoSessionError, RunAgainError, words_of_refusal
 from .written_values import WrittenValues, depends, settled, stacked
 
 replaces(inspect.getattr_static)(getattr_static)
@@ -153,10 +155,11 @@ class CaptureSession:
 
     def finish(self) -> tuple[tuple[Callable[..., object], Dependencies], ...]:
         """End a run: returns its dependencies, and writes to the user's variables and arrays."""
-        filled = [x for x in self.captured if x[2].id != x[2].made]
+        filled = [*self._filled()]
         if self.met:
             self._note_stored(filled)
-        if self._denied is not None and len(self.parts) == 1:
+        left = isinstance(self.trace.refused, ManyQuestionsError)
+        if (left or self._denied is not None) and len(self.parts) == 1:
             self.parts[0][1].forget()
         else:
             for part, number, handle in filled:
@@ -193,6 +196,20 @@ class CaptureSession:
             return False
         self.captured, self.over = [], []
         return True
+
+    def restart(self) -> None:
+        """Leave a run of one function, whose loops shall choose, unless it has done something."""
+        trace = self.trace
+        if len(self.parts) != 1 or not looks_for_loops(trace) or any(self._filled()):
+            return
+        capture = self.parts[0][1]
+        if not (capture.written() or capture.repeats.speculates or capture.impurities.finish()):
+            trace.refused = ManyQuestionsError()
+            raise trace.refused
+
+    def _filled(self) -> Iterator[tuple[int, int, TracedArray]]:
+        """The captured arrays into which the run has stored something."""
+        return (x for x in self.captured if x[2].id != x[2].made)
 
     def _store(self, capture: Capture, number: int, handle: TracedArray) -> None:
         """Write to a captured array what the run stored in it; the tape reads its old entries."""
@@ -285,17 +302,6 @@ def _no_value(trace: Trace, place: str, value: TracedArray) -> TraceError:
     return TraceError(message(trace.call, fact, way, line))
 
 
-class RunAgainError(Exception):
-    """A run failed because it met inputs in place of numbers, and it has written nothing so far."""
-
-
-class NoSessionError(Exception):
-    """An operator was called while one call on recorded arrays is traced.
-
-    Such a trace belongs to that call alone, and does not watch the reads of the function.
-    """
-
-
 @contextmanager
 def session_of(
     trace: Trace,
@@ -322,7 +328,7 @@ def session_of(
             raise RunAgainError from error
         if root is trace and session.parts:  # a ufunc has no private copy
             session.release_errors(error)
-        words = _refused(error) if isinstance(error, TypeError | ValueError) else None
+        words = words_of_refusal(error) if isinstance(error, TypeError | ValueError) else None
         if words is None:
             raise
         where = line_in(error.__traceback__)
@@ -334,40 +340,6 @@ def session_of(
             inner.extend(session.finish())
     if root is trace:
         session.check()
-
-
-def _refused(error: Exception) -> tuple[str, str] | None:
-    """Fact and way out for an error that C code raised because it met a traced array."""
-    if "TracedKey" in str(error) or "buffer API" in str(error):
-        return (
-            f"the bytes of a differentiated array were read as numbers or text ({error}).",
-            "Look up `x.tobytes()` itself, or what is made of fdiff.stop_gradient(x).",
-        )
-    if isinstance(error.__cause__, TraceError):  # NumPy's words for a refused __float__
-        return (
-            "a traced value was stored into an array of numbers, which would drop its derivative.",
-            "Store into a copy made in the function: `a = np.array(a)`.",
-        )
-    if "TracedArray" in str(error) and not isinstance(error, FdiffError):
-        return (
-            f"a traced array met code that takes numbers or memory alone ({error}).",
-            "Use numpy functions; or return the value (has_aux=True), and use it outside.",
-        )
-    if "not supported for the input types" in str(error) and _in_masked_arrays(error):
-        return (
-            f"a function of numpy.ma met a traced array ({error}).",
-            "Use numpy.where with a mask, or take `a.filled(0.0)` and `~a.mask` outside of it.",
-        )
-    return None
-
-
-def _in_masked_arrays(error: Exception) -> bool:
-    """Whether code of `numpy.ma` raised an error."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    name = "" if traceback is None else traceback.tb_frame.f_globals.get("__name__")
-    return str(name).startswith("numpy.ma")
 
 
 def own_result(tree: object, session: CaptureSession) -> object:

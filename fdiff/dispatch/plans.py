@@ -130,13 +130,11 @@ class OperatorPlan:
     """Base class of plans: `call` takes the inputs of the tape and the vectors of a product.
 
     `run` executes a step, or inside another trace replays its tape. `order` is the order of the
-    derivative, `of` are the differentiated outputs (None: all), `guards` says whether the steps
-    check the guards of the trace, so that nobody needs to check them before, and `merges` whether
-    traces of several branches may become one tape, merged or of loops that choose their branches.
+    derivative, `of` are the differentiated outputs (None: all), and `guards` says whether the steps
+    check the guards of the trace, so that nobody needs to check them before.
     """
 
     guards = False
-    merges = True
     order = 1
     of: tuple[int, ...] | None = None
     step: Step

@@ -35,6 +35,7 @@ from .call_tracing import CallToTrace
 from .capture_session import call_private
 from .memo_derivatives import trace_checking_memos
 from .plans import DERIVING, Effort, OperatorPlan
+from .run_errors import ManyQuestionsError
 from .variant import Traced, Variant
 
 if TYPE_CHECKING:
@@ -80,13 +81,15 @@ class Program:
     `make_plan` turns a new variant into the operator's plan. `body` is the function that runs on
     traced arguments (None: the function itself); where an operator has a body, a list of numbers
     counts as an array if it is differentiated (`lists`). With `eager`, calls may be differentiated
-    eagerly, but only on the CPU (`device`). `effort` is what it takes to make a plan.
+    eagerly, but only on the CPU (`device`). With `merges`, traces of several branches may become
+    one tape, merged or of loops that choose their branches. `effort` is what it takes to make a
+    plan.
     """
 
     __slots__ = (
         "__weakref__", "argnums", "body", "device", "eager", "effort", "held", "lists", "make_plan",
-        "name", "plain", "plans", "ratios", "seconds", "stability", "steady", "told_of_integers",
-        "variants",
+        "merges", "name", "plain", "plans", "ratios", "seconds", "stability", "steady",
+        "told_of_integers", "variants",
     )  # fmt: skip
 
     def __init__(
@@ -97,11 +100,12 @@ class Program:
         body: Body | None = None,
         *,
         eager: bool = True,
+        merges: bool = True,
         device: str = CPU,
         effort: Effort = DERIVING,
     ) -> None:
         self.name, self.effort = name, effort
-        self.eager = eager and device == CPU
+        self.eager, self.merges = eager and device == CPU, merges
         self.device = device
         self.lists = body is not None
         self.body = body or call_private
@@ -166,8 +170,7 @@ class Program:
         self.steady = False
         many = any(v.conditions.guards > FEW or v.traced.rolled for v in candidates)
         branches = many or len(candidates) > 1
-        choosing = branches and candidates[0].plan.merges
-        variant, inputs = self.trace(f, args, kwargs, choosing=choosing)
+        variant, inputs = self.trace(f, args, kwargs, choosing=branches and self.merges)
         if variant.conditions.cacheable:
             self._keep(key, variant, f)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
@@ -191,7 +194,10 @@ class Program:
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[Variant, list[object]]:
         """Trace `f` in a fresh program, without kept variants."""
-        program = Program(self.name, self.argnums, self.make_plan, self.body, effort=self.effort)
+        program = Program(
+            self.name, self.argnums, self.make_plan, self.body, merges=self.merges,
+            effort=self.effort,
+        )  # fmt: skip
         return program.trace(f, args, kwargs)
 
     def _is_full(self) -> bool:
@@ -203,7 +209,7 @@ class Program:
         self, kept: list[Variant], f: Function, stability: BranchStability, *, at_once: bool = False
     ) -> None:
         """Put traces that take different branches together, if that is due."""
-        if self.device != CPU or len(kept) < 2 or not kept[0].plan.merges:
+        if self.device != CPU or len(kept) < 2 or not self.merges:
             return
         merged = merge(kept, f, at_once=at_once)
         if merged is not None:
@@ -250,21 +256,24 @@ class Program:
         eager: bool = False,
         choosing: bool = False,
     ) -> tuple[Variant, list[object]]:
-        """A new variant, with loops that choose branches (`choosing`); the inputs of its tape."""
+        """A new variant, with loops that choose branches (`choosing`); the inputs of its tape.
+
+        Where the function asks for many values, loops choose in any case.
+        """
         call = called(self.name, f)
         with collector_paused(), nullcontext() if eager else self.effort.stage(call):
             leaves, spec = flatten((args, kwargs))
             order, in_spec = differentiated(args, self.argnums, call)
             body = lambda *a, **k: self.body(f, a, k)  # noqa: E731 - its function bound
+            restarts = self.merges and not (eager or choosing)
             request = CallToTrace(
-                body, f, call, leaves, spec, order, in_spec, device=self.device, eager=eager
-            )
-            with driven(driver := loop_driver() if choosing else None):
-                variant, extra = trace_checking_memos(request)
-            if driver is not None:
-                loops = driver.reasoned(variant.traced.loops)
-                variant.traced = variant.traced._replace(loops=loops)
-                variant.conditions = variant.conditions._replace(lengths=driver.lengths)
+                body, f, call, leaves, spec, order, in_spec, device=self.device, eager=eager,
+                restarts=restarts,
+            )  # fmt: skip
+            try:
+                variant, extra = _traced(request, choosing=choosing)
+            except ManyQuestionsError:
+                variant, extra = _traced(request._replace(restarts=False), choosing=True)
             if eager:
                 variant.plan = self.make_plan(variant.traced)
             else:
@@ -287,6 +296,17 @@ class Program:
             if not traced.tape.transient:
                 keep_recent(self.plans, key, plan, VARIANTS)
         return plan
+
+
+def _traced(request: CallToTrace, *, choosing: bool) -> tuple[Variant, tuple[object, ...]]:
+    """A variant of a call, without a plan, and the inputs of its tape beyond the arguments."""
+    with driven(driver := loop_driver() if choosing else None):
+        variant, extra = trace_checking_memos(request)
+    if driver is not None:
+        loops = driver.reasoned(variant.traced.loops)
+        variant.traced = variant.traced._replace(loops=loops)
+        variant.conditions = variant.conditions._replace(lengths=driver.lengths)
+    return variant, extra
 
 
 _every: WeakValues[int, Program] = WeakValues()

@@ -104,8 +104,8 @@ class Recorder:
     """One recording under way: its builder, and what it met from outside.
 
     `call` is the public call, for messages. `refused` is the first value that was asked for and not
-    given: plain code would have gone on with it, so the trace is void. `shown` tells that text was
-    made of a value. `tainted` tells that what was entered depended on a value, not on types alone.
+    given, or why the run ends: the trace is void. `shown` tells that text was made of a value.
+    `tainted` tells that what was entered depended on a value, not on types alone.
     The outermost trace of a thread holds `session`, which captures what `f` reads from outside,
     `texts` made of differentiated values, those `printed` by ``%``, and `inner`, the guard sets of
     traces that ended in it.
@@ -135,7 +135,7 @@ class Recorder:
         self.guards = GuardSet(self.builder, self.fail)
         self.layouts = NodeLayouts(self.builder, self.guards)
         self.arguments: Sequence[Handle] = ()
-        self.refused: TraceError | None = None
+        self.refused: BaseException | None = None
         self.shown = False
         self.only_here = False  # whether a condition was asked that holds at this point alone
         self.ties: set[tuple[int, int, bool]] = set()  # equal nodes, of which one was to be larger

@@ -165,11 +165,11 @@ def exact(operator, f, x, monkeypatch):
 
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_calls_on_other_branches_are_not_traced_again(f, monkeypatch):
-    traces, _ = counted(monkeypatch)
+    traces, drivers = counted(monkeypatch)
     both = fdiff.value_and_grad(f)
     results = [both(x) for x in POINTS]
-    assert traces[:2] == [False, True]
-    assert len(traces) <= 2
+    assert traces in ([False], [False, True])  # the first one, too, if it asks for many values
+    assert len(drivers) == 1
     for x, (value, slope) in zip(POINTS, results, strict=True):
         np.testing.assert_allclose(value, f(x), rtol=1e-12)
         np.testing.assert_allclose(
@@ -185,7 +185,7 @@ def test_loops_choose_where_nothing_is_set(f, monkeypatch):
     both = fdiff.value_and_grad(f)
     for x in POINTS:
         np.testing.assert_allclose(both(x)[0], f(x), rtol=1e-12)
-    assert traces == [False, True]
+    assert traces in ([False], [False, True])
     assert [own.refusals for own in drivers] == [{}]
 
 

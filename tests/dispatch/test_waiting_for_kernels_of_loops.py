@@ -43,7 +43,7 @@ def test_no_source_is_written_for_a_call_that_cannot_wait_for_it(monkeypatch):
         patch.setenv("FDIFF_LOOPS", "unroll")
         tape = fdiff.make_tape(f, np.ones(4))
     writing = break_even.writing_seconds(tape)
-    assert writing < break_even.ASK_FIRST < 2 * writing
+    assert writing < break_even.WRITE_FIRST < 2 * writing
     point = break_even.BreakEven(tape, "llvm", break_even.Account())
     assert not point.is_worth_waiting(("C",))
     assert asked == []

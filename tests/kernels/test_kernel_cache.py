@@ -318,7 +318,7 @@ def test_a_tape_too_long_to_compile_is_asked_for_by_its_length_alone(monkeypatch
         return x
 
     tape = tape_of(f, x)
-    monkeypatch.setattr(break_even, "WRITE_SECONDS", 2 * break_even.ASK_FIRST / len(tape))
+    monkeypatch.setattr(break_even, "WRITE_SECONDS", 2 * break_even.WRITE_FIRST / len(tape))
     late = tiered_execution.Runner(tape)
     late.account.spent = 100.0
     want = late([x])[0]
@@ -329,7 +329,7 @@ def test_a_tape_too_long_to_compile_is_asked_for_by_its_length_alone(monkeypatch
     monkeypatch.undo()
     monkeypatch.setenv("FDIFF_CACHE_DIR", str(folder))
     monkeypatch.delenv("FDIFF_TIER", raising=False)
-    monkeypatch.setattr(break_even, "WRITE_SECONDS", 2 * break_even.ASK_FIRST / len(tape))
+    monkeypatch.setattr(break_even, "WRITE_SECONDS", 2 * break_even.WRITE_FIRST / len(tape))
     later = tiered_execution.Runner(tape)
     later.account.spent = 100.0
     np.testing.assert_allclose(later([x])[0], want, rtol=1e-12)

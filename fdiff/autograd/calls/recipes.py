@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
-from ...dispatch.capture_session import NoSessionError
+from ...dispatch.run_errors import NoSessionError
 from ...errors import UnsupportedError, failure
 from ...named_tuples import NamedTuple
 from ...tape import Tape

@@ -13,8 +13,8 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...capture.proxies.proxy_rules import BY_TYPE, Pair, rule_by_question
-from ...dispatch.capture_session import NoSessionError
 from ...dispatch.numpy_warnings import warn_of_tape
+from ...dispatch.run_errors import NoSessionError
 from ...errors import UnsupportedError, failure
 from ...named_tuples import NamedTuple
 from ...ops.tape_to_python import function_of

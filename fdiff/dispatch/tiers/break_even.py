@@ -1,8 +1,9 @@
 """The break-even point of a kernel, by the ski-rental rule, for one tape.
 
-`tiered_execution` states the rule (docs/decisions/tiered-execution.md). A kernel whose compilation
-is predicted to take more than two seconds is never compiled without a request, because a process
-waits at exit for a compilation that is under way.
+`tiered_execution` states the rule (docs/decisions/tiered-execution.md). A process waits at exit for
+a compilation that is under way. So a kernel whose compilation is predicted to take more than two
+seconds is compiled only after slower tiers took as long, and one of more than ten seconds only on
+request.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from ...tape import Tape
 from .bytecode_tier import LOAD_SECONDS, START_SECONDS
 
 PATIENCE = 0.02  # seconds of interpreting before anybody asks what a kernel costs
-ASK_FIRST = 2.0  # seconds: a kernel predicted to take longer is compiled only on request
+ASK_FIRST = 10.0  # seconds: a kernel predicted to take longer is compiled only on request
+LONG = 2.0  # seconds: no longer kernel is compiled before slower tiers took as long
+WRITE_FIRST = 2.0  # seconds: a source predicted to take longer is generated only on request
 LOOK_SECONDS = 1e-5  # for each node, to see whether the kernel is on disk
 WRITE_SECONDS = 1e-4  # for each node, to generate the source from which the cost is estimated
 LOOP_SECONDS = 1.2e-4  # beside that for each node that is an array, of which a loop is made
@@ -76,7 +79,8 @@ class BreakEven:
     def is_reached(self, layouts: Layouts, share: float = 1.0) -> bool:
         """Whether this share of the point is reached; it is estimated anew."""
         spent = self._account.spent
-        self._due[layouts] = share * self._estimate(layouts, spent / share)
+        point = self._estimate(layouts, spent / share)
+        self._due[layouts] = point if point > LONG else share * point
         return self._account.spent >= self._due[layouts]
 
     def is_worth_waiting(self, layouts: Layouts) -> bool:
@@ -90,8 +94,8 @@ class BreakEven:
         seconds = self._next + (0.0 if background.allowed() else self._account.spent)
         if not self._next or seconds < self._worth.get(layouts, PATIENCE):
             return False
-        most = max(ASK_FIRST, self._next)  # nobody asks first what takes longer without
-        self._worth[layouts] = self._estimate(layouts, seconds, most, n=2)
+        most, write = (max(limit, self._next) for limit in (ASK_FIRST, WRITE_FIRST))
+        self._worth[layouts] = self._estimate(layouts, seconds, most, write, n=2)
         return seconds >= self._worth[layouts]
 
     def point(self, layouts: Layouts) -> float:
@@ -121,28 +125,34 @@ class BreakEven:
             return f"a kernel is compiled when asked for: it would take {in_words(self._price)}"
         return f"{spent} so far, a kernel is expected to take {in_words(due)}"
 
-    def _estimate(self, at: Layouts, spent: float, most: float = ASK_FIRST, n: int = 1) -> float:
+    def _estimate(
+        self, at: Layouts, spent: float, most: float = ASK_FIRST, write: float = WRITE_FIRST,
+        n: int = 1,
+    ) -> float:  # fmt: skip
         """The `spent` at which to compile a kernel, or to ask again, because asking takes time too.
 
         One of more than `most` seconds is never due. First the cost is bounded by the tape's
-        length; a tape too long to be compiled unasked is not looked at further, unless a kernel of
-        this length exists. Then the disk is searched, and last the source is generated and its cost
-        predicted, if a kernel that takes as long as `n` sources would have paid off.
+        length; a tape whose source takes more than `write` seconds is not looked at further, unless
+        a kernel of this length exists. Then the disk is searched, and last the source is generated
+        and its cost predicted, if a kernel that takes as long as `n` sources would have paid off.
         """
         length = len(self._tape)
         price, looked = writing_seconds(self._tape), PATIENCE + LOOK_SECONDS * length
-        near = kernels.seen(self._tape)
+        near, short = kernels.seen(self._tape), price <= write
         if near and spent < looked:
             return looked
-        if (near or price <= most) and not kernels.supported(self._tape):
+        if (near or short) and not kernels.supported(self._tape):
             return math.inf
         if near and kernels.on_disk(self._tape, at, self._compiler):
             price = LOAD_SECONDS
-        elif price <= most and spent < PATIENCE + n * price:
+        elif not short:
+            self._price = price
+            return math.inf
+        elif spent < PATIENCE + n * price:
             return PATIENCE + n * price
         elif spent < price + IMPORT_SECONDS and not kernels.can_schedule():
             return spent + PATIENCE
-        elif price <= most:
+        else:
             with scheduling(self._tape, self._account.call):
                 price = kernels.predict_seconds(self._tape, at, self._compiler)
         self._price = price

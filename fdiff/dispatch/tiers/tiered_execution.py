@@ -9,7 +9,7 @@ Algorithmica 3, 1988): compile at the break-even point, where the time spent on 
 the next call, reaches the expected cost of compiling. That is never worse than twice the best
 choice. Where a second core is free, kernels are compiled in the background, so that nobody waits,
 and already at a quarter of the break-even point. A program that is called once is not compiled, nor
-is a program whose compilation is predicted to take more than two seconds. A kernel that the user
+is a program whose compilation is predicted to take more than ten seconds. A kernel that the user
 requests is compiled at once; if that takes longer than a second, in the background, and slower
 tiers answer meanwhile. `break_even` estimates the cost; `kernel_tier` and `bytecode_tier` keep the
 compiled code.

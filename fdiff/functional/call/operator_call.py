@@ -31,6 +31,7 @@ class Operator:
 
     __slots__ = ("check", "device", "effort", "function", "name", "plan", "settings")
     eager = True  # whether functions may be differentiated eagerly
+    merges = True  # whether traces of several branches may become one tape
 
     def __init__(
         self,
@@ -59,8 +60,8 @@ class Operator:
         def program() -> Program:
             body, device = body_of_operator(self.name, argnums), self.device
             return Program(
-                self.name, argnums, self.make_plan, body, eager=self.eager, device=device,
-                effort=self.effort,
+                self.name, argnums, self.make_plan, body, eager=self.eager,
+                merges=self.merges, device=device, effort=self.effort,
             )  # fmt: skip
 
         return program_of(f, (self, argnums), program)

@@ -45,6 +45,7 @@ class SparseOperator(Operator):
 
     __slots__ = ("again", "part")
     eager = False  # an eager trace has no structure
+    merges = False  # entries belong to the branch taken, whichever branch the calls before took
 
     def __init__(
         self,

@@ -35,8 +35,6 @@ class SparsePlan(OperatorPlan):
     `result` makes the result from one block of a block and, where `values` says so, its values.
     """
 
-    merges = False  # entries belong to the branch taken, whichever branch the calls before took
-
     def __init__(
         self,
         traced: Traced,

@@ -26,11 +26,12 @@ from ...facets import (
     Kink,
     LayoutRule,
     Lowering,
+    Rewrite,
     Rules,
     Structure,
 )
 from ...foreign_errors import not_foreign
-from ...kernel_rule import KernelRule, Kind
+from ...kernel_rule import ComplexFormula, KernelRule, Kind
 from ...primitive import UFUNCS, ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, current, unsupported
 from ...trace.local_arrays import LocalArray, TracedLocalArray
@@ -38,10 +39,8 @@ from ...trace.operation_cache import ARITHMETIC
 from ...trace.recorder import objects_met
 from ...trace.ufunc_fast_path import enter
 from ..late_term_rules import signed
-from ..rewrites.arithmetic_rewrites import REWRITES
 from ..shapes import axis_maps
 from .broadcasting import align, stretch
-from .complex_formulas import COMPLEX_FORMULAS
 from .sample_domains import real
 
 Rule = Callable[..., object]
@@ -155,70 +154,52 @@ _OPERATORS = {
 
 def elementwise(
     name: str,
+    text: str | KernelRule,
     partials: Partials | None,
-    *sample: Callable[..., np.ndarray],
-    text: str | KernelRule | None = None,
+    *,
     numpy: Callable[..., object] | None = None,
+    sample: Sequence[Callable[..., np.ndarray]] = (),
     loop: Callable[..., np.dtype] | None = None,
+    kind: Kind = Kind.ELEMENTWISE,
     params: dict[str, object] | None = None,
     rules: tuple[Rule, Rule] | None = None,
     kink: Kink | None = None,
     unit_slopes: bool = False,
     stops: bool = False,
-    **structure: object,
+    structure: Structure = ENTRYWISE,
+    complex_formulas: tuple[ComplexFormula, ...] = (),
+    rewrites: tuple[Rewrite, ...] = (),
 ) -> Primitive:
     """An op applied entry by entry, computed by `numpy`, or else by NumPy's ufunc of that name.
 
-    It is tested on `sample`, a maker of arrays for each argument, or one (by default `real`) for all of a ufunc's.
+    It is tested on `sample`, a maker of arrays for each argument, or else on `real` ones.
     ``partials(*args, out)`` gives the partial derivative for each argument: an array, ``1`` or ``-1``, or
-    `ZERO`; of a function of one argument it may be the slope itself. A tuple of ``1`` and ``-1`` stands for
-    itself, None for an op whose derivative is zero wherever it exists. An op that selects instead of multiplying
-    gives its ``rules`` (JVP, VJP) itself. The `text` of an entry is `kernel_rule`'s; an op of complex numbers has
-    no kernel yet, and the text ``""``. Its kind in kernels, formulas of complex numbers and rewrites follow from
-    its name. `structure` are fields in which it differs from `ENTRYWISE`.
+    `ZERO`. A tuple of ``1`` and ``-1`` stands for itself, None for an op whose derivative is zero wherever it
+    exists. An op that selects instead of multiplying gives its ``rules`` (JVP, VJP) itself. The `text` of an
+    entry is an expression, or a rule that says more; an op of complex numbers has no kernel yet, and no `text`.
     """
     jvp, vjp = rules or slope_rules(partials)
     function: Callable[..., object] = numpy or getattr(np, name)
     ufunc = function if isinstance(function, np.ufunc) else None
-    makers = for_each(sample or (real,), ufunc.nin) if ufunc else sample
+    makers = sample or (real,) * (ufunc.nin if ufunc else 0)
 
     def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
         return [apply(primitive, *align(args, mapped), **params)]
 
-    samples = (Sample(lambda rng: tuple(make(rng, (2, 3)) for make in makers), params or {}),)
+    samples = (Sample(lambda rng: tuple(make(rng, (2, 3)) for make in makers), params or {}),) if makers else ()
     record = Rules(
         elementwise_type(loop or _ufunc_loop(ufunc)), function, jvp, vjp, batch, kink=kink, stops=stops,
         flat=partials is None and rules is None, unit_slopes=unit_slopes or isinstance(partials, tuple),
     )  # fmt: skip
     if isinstance(partials, tuple):
-        structure = {"terms": partial(signed, signs=partials), **structure}
-    rule = kernel_rule(name, text, len(makers))
-    eager = _OPERATORS.get(rule.text, EagerRule()) if rule else EagerRule()
-    lowering = Lowering(rule, COMPLEX_FORMULAS.get(name, ()), eager, rewrites=REWRITES.get(name, ()))
-    primitive = register(Primitive(name, "elementwise", record, ENTRYWISE._replace(**structure), lowering, samples))
+        structure = structure._replace(terms=partial(signed, signs=partials))
+    rule = KernelRule(kind, text) if isinstance(text, str) else text
+    operator_rule = _OPERATORS.get(rule.text, EagerRule())
+    lowering = Lowering(rule if rule.text else None, complex_formulas, operator_rule, rewrites=rewrites)
+    primitive = register(Primitive(name, "elementwise", record, structure, lowering, samples))
     if ufunc is not None and loop is None:
         UFUNCS[ufunc] = ufunc_caller(primitive, ufunc)
     return primitive
-
-
-def for_each(makers: Sequence[Callable[..., np.ndarray]], count: int) -> Sequence[Callable[..., np.ndarray]]:
-    """A maker of arrays for each of `count` arguments; one serves for all of them."""
-    return tuple(makers) * count if len(makers) == 1 else makers
-
-
-_KINDS = {kind.value: kind for kind in Kind if kind.is_elementwise}
-
-
-def kernel_rule(name: str, text: str | KernelRule | None, count: int) -> KernelRule | None:
-    """How kernels compute an op of `count` operands; None for the text ``""``.
-
-    `text` is an expression, a function that is called with the operands, or a rule that says more. By default it is
-    the word of the op's name (`kernels/ir/word_table.py`).
-    """
-    if isinstance(text, KernelRule) or not (text := f"rt.{name}" if text is None else text):
-        return text or None
-    operands = ", ".join([f"{{{k}}}" for k in range(count)])
-    return KernelRule(_KINDS.get(name, Kind.ELEMENTWISE), text if "{" in text else f"{text}({operands})")
 
 
 def _ufunc_loop(ufunc: np.ufunc) -> Callable[..., np.dtype]:
@@ -231,10 +212,7 @@ def slope_rules(partials: Partials | None) -> tuple[Rule, Rule]:
     def slopes(args: Sequence[TracedArray], out: TracedArray, params: dict[str, object]) -> Sequence[object]:
         if partials is None or not out.type.floating:
             return [ZERO] * len(args)
-        if isinstance(partials, tuple):
-            return partials
-        by = partials(*args, out, **params)
-        return by if isinstance(by, (tuple, list)) else (by,)
+        return partials if isinstance(partials, tuple) else partials(*args, out, **params)
 
     def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], **params: object) -> list[object]:
         pairs = [(d, p() if callable(p) else p) for d, p in zip(dots, slopes(args, outs[0], params), strict=True) if d is not ZERO]

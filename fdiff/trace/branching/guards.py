@@ -22,6 +22,7 @@ from ...errors import TraceError
 from ...tape import INPUT, Builder
 
 Fail = Callable[[str, str], TraceError]  # the error for a fact and a way out
+MANY = 64  # guards, from which on it may be worth to let the loops of a function choose
 
 
 class EnclosingRecorder(Protocol):
@@ -66,6 +67,7 @@ class GuardSet:
         self.batch_of: dict[int, EnclosingValue] = {}
         self.pinned: set[int] = set()
         self.expected: dict[int, np.ndarray] = {}  # by node: the value a guard compares it with
+        self.exceeded: Callable[[], None] | None = None  # called when there are `MANY` guards
         self._known: dict[int, object] = {}  # by node: its value at the arguments at hand
         # Nodes of operands that are not nearly equal, and values of loops where others are moved.
         self.apart = set[int]()
@@ -246,7 +248,7 @@ class GuardSet:
             value = np.asarray(self.value(node_id, action))
             if self.pin(node_id):
                 return value
-            self.expected[node_id] = np.array(value)
+            self._enter(node_id, np.array(value))
         return self.expected[node_id]
 
     def would_guard(self, node_id: int) -> bool:
@@ -261,5 +263,10 @@ class GuardSet:
 
     def expect(self, node_id: int, value: object) -> None:
         """Rely on a value without computing it."""
-        if self.builder.nodes[node_id].value is None:
-            self.expected.setdefault(node_id, np.asarray(value))
+        if self.builder.nodes[node_id].value is None and node_id not in self.expected:
+            self._enter(node_id, np.asarray(value))
+
+    def _enter(self, node_id: int, value: np.ndarray) -> None:
+        self.expected[node_id] = value
+        if len(self.expected) == MANY and self.exceeded is not None:
+            self.exceeded()

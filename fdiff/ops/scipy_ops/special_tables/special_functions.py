@@ -184,7 +184,7 @@ def comb(N: object, k: object, *, exact: bool = False, repetition: bool = False)
 
 # --- Lambert's W: its two real branches -------------------------------------------------------
 _lambertw = special(
-    "lambertw", lambda z, out, branch: np.exp(-out) / (1.0 + out), positive, params=({"branch": 0},),
+    "lambertw", lambda z, out, branch: (np.exp(-out) / (1.0 + out),), positive, params=({"branch": 0},),
     evaluate=lambda z, *, branch: np.where((z >= -np.exp(-1.0)) & ((z < 0) | (branch == 0)), np.real(sc.lambertw(z, branch)), np.nan),
 )  # fmt: skip
 

@@ -71,17 +71,17 @@ def _rise_slopes(a: TracedArray, b: TracedArray, out: TracedArray, n: int = 0) -
 
 
 # ``psi(a + b) - psi(a)``; the difference of both values would lose all digits for a >> b.
-digamma_rise = special("digamma_rise", _rise_slopes, positive, evaluate=digamma_rise_of, params=({}, {"n": 1}))
+digamma_rise = special("digamma_rise", _rise_slopes, positive, positive, evaluate=digamma_rise_of, params=({}, {"n": 1}))
 
-special("gamma", lambda x, out: out * sc.psi(x), real)
-special("rgamma", lambda x, out: _rgamma_slope(x, out), real)
-special("gammaln", lambda x, out: sc.psi(x), real)
-special("loggamma", lambda x, out: sc.psi(x), positive)
-special("psi", lambda x, out: sc.zeta(2, x), real)
-special("_zeta", lambda x, q, out: -x * sc.zeta(x + 1, q), lambda rng, shape: order(rng, shape) + np.int8(1), positive)
+special("gamma", lambda x, out: (out * sc.psi(x),), real)
+special("rgamma", lambda x, out: (_rgamma_slope(x, out),), real)
+special("gammaln", lambda x, out: (sc.psi(x),), real)
+special("loggamma", lambda x, out: (sc.psi(x),), positive)
+special("psi", lambda x, out: (sc.zeta(2, x),), real)
+special("_zeta", lambda x, q, out: (LACKING, -x * sc.zeta(x + 1, q)), lambda rng, shape: order(rng, shape) + np.int8(1), positive)
 special("_riemann_zeta", lambda x, out: (LACKING,), lambda rng, shape: order(rng, shape) + np.int8(1))
-special("beta", lambda a, b, out: (lambda: _beta_by_a(a, b, out), lambda: _beta_by_a(b, a, out)), positive)
-special("betaln", lambda a, b, out: (lambda: -apply(digamma_rise, a, b), lambda: -apply(digamma_rise, b, a)), positive)
+special("beta", lambda a, b, out: (lambda: _beta_by_a(a, b, out), lambda: _beta_by_a(b, a, out)), positive, positive)
+special("betaln", lambda a, b, out: (lambda: -apply(digamma_rise, a, b), lambda: -apply(digamma_rise, b, a)), positive, positive)
 
 
 def _gamma_derivative(x: np.ndarray, n: int) -> np.ndarray:
@@ -182,7 +182,7 @@ def _by_rgamma(x: TracedArray) -> object:
 
 
 special("binom", _binom_slopes, lambda rng, shape: rng.uniform(3.2, 6.0, shape), positive)
-special("poch", lambda z, m, out: (lambda: _poch_by_z(z, m, out), lambda: out * sc.psi(z + m)), positive)
+special("poch", lambda z, m, out: (lambda: _poch_by_z(z, m, out), lambda: out * sc.psi(z + m)), positive, positive)
 
 
 def _rgamma_slope(x: TracedArray, out: TracedArray) -> object:

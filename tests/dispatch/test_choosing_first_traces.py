@@ -1,0 +1,163 @@
+"""A first trace that asks for many values begins anew, with loops that choose their branches."""
+
+import collections
+import contextlib
+
+import numpy as np
+import pytest
+from exact_functions import exact_of_function
+from test_choosing_loops import counted
+
+import fdiff
+from fdiff.dispatch import call_tracing
+
+TRIPS = 90  # more than `guards.MANY`
+POINTS = [np.array(p) for p in ((0.3, 0.9, -0.4), (1.1, -0.7, 0.2), (-0.8, 0.1, 0.6))]
+WRITTEN, BUFFER, SEEN, TAGS = {"runs": 0}, np.zeros(1), collections.deque(), set()
+RNG = np.random.default_rng(0)
+
+
+def walks(x):
+    s = x[0]
+    for k in range(TRIPS):
+        s = np.sin(s + 0.1 * k) if s > x[2] else s * 0.9 + x[1]
+    return s
+
+
+def catches_any_error(x):
+    s = x[0]
+    for k in range(TRIPS):
+        with contextlib.suppress(Exception):
+            s = np.sin(s + 0.1 * k) if s > x[2] else s * 0.9 + x[1]
+    return s
+
+
+def catches_everything(x):
+    s = x[0]
+    for k in range(TRIPS):
+        try:
+            s = np.sin(s + 0.1 * k) if s > x[2] else s * 0.9 + x[1]
+        except:  # noqa: E722 - also what no other clause sees
+            s = s + 1.0
+    return s
+
+
+def prints(x):
+    print("begins")
+    return walks(x)
+
+
+def writes(x):
+    WRITTEN["runs"] += 1
+    return walks(x)
+
+
+def fills(x):
+    BUFFER[0] += 1.0
+    return walks(x)
+
+
+def appends(x):
+    SEEN.append("a run")
+    return walks(x)
+
+
+def adds(x):
+    TAGS.add(len(TAGS))
+    return walks(x)
+
+
+def draws(x):
+    noise = RNG.random()
+    return walks(x) + 0.0 * noise
+
+
+def in_the_middle(x):
+    s = walks(x)
+    return np.sum(s * x)
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """The times that functions were run on traced arguments."""
+    times, run = [], call_tracing.trace_once
+    fdiff.cache_clear()
+    monkeypatch.setattr(
+        "fdiff.dispatch.memo_derivatives.trace_once",
+        lambda request: times.append(request.restarts) or run(request),
+    )
+    return times
+
+
+@pytest.mark.parametrize("f", [walks, catches_any_error, catches_everything, in_the_middle])
+def test_values_and_slopes(f):
+    both = fdiff.value_and_grad(f)
+    for x in POINTS:
+        value, slope = both(x)
+        expected = exact_of_function(walks, x)
+        whole = f(x)
+        np.testing.assert_allclose(value, whole, rtol=1e-12)
+        if f is not in_the_middle:
+            np.testing.assert_allclose(slope, expected[1], rtol=1e-9)
+
+
+def test_one_trace_serves_all_branches(monkeypatch):
+    traces, drivers = counted(monkeypatch)
+    monkeypatch.delenv("FDIFF_LOOPS")
+    both = fdiff.value_and_grad(walks)
+    for x in POINTS:
+        np.testing.assert_allclose(both(x)[0], walks(x), rtol=1e-12)
+    assert traces == [False]
+    assert [own.refusals for own in drivers] == [{}]
+    assert len(fdiff.make_tape(walks, POINTS[0])) < TRIPS
+
+
+def done():
+    """What the functions have done so far."""
+    return WRITTEN["runs"], BUFFER[0], len(SEEN), len(TAGS), RNG.bit_generator.state["state"]
+
+
+@pytest.mark.parametrize("f", [prints, writes, fills, appends, adds, draws])
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
+def test_what_has_done_something_is_not_run_twice(f, runs, capsys):
+    state = RNG.bit_generator.state
+    SEEN.clear(), TAGS.clear()
+    before = done()
+    f(POINTS[0])
+    after, shown = done(), capsys.readouterr().out
+    WRITTEN["runs"], BUFFER[0], RNG.bit_generator.state = before[0], before[1], state
+    SEEN.clear(), TAGS.clear()
+    slope = fdiff.grad(f)(POINTS[0])
+    assert (done(), capsys.readouterr().out) == (after, shown)
+    assert runs == [True]
+    np.testing.assert_allclose(slope, exact_of_function(walks, POINTS[0])[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("way", ["unroll", "sparse"])
+def test_runs_that_are_not_left(way, runs, monkeypatch):
+    if way == "unroll":
+        monkeypatch.setenv("FDIFF_LOOPS", "unroll")
+        fdiff.grad(walks)(POINTS[0])
+    else:
+        fdiff.jacobian(lambda x: x * walks(x), sparse=True)(POINTS[0])
+    assert len(runs) == 1
+
+
+def test_functions_without_source(runs):
+    space = {"np": np}
+    exec(
+        f"def f(x):\n    s = x[0]\n    for k in range({TRIPS}):\n"
+        "        s = np.sin(s + 0.1 * k) if s > x[2] else s * 0.9 + x[1]\n    return s",
+        space,
+    )
+    for x in POINTS:
+        np.testing.assert_allclose(
+            fdiff.grad(space["f"])(x), exact_of_function(walks, x)[1], rtol=1e-9
+        )
+
+
+def test_second_derivatives():
+    for x in POINTS:
+        np.testing.assert_allclose(
+            fdiff.jacobian(fdiff.grad(walks))(x), exact_of_function(walks, x)[2], rtol=1e-8
+        )
