@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -15,6 +16,9 @@ import fdiff.kernels
 from fdiff.arraytype import F8, INT, ArrayType
 from fdiff.interpret import evaluate
 from fdiff.kernels.interrupted_kernels import stoppable
+from fdiff.kernels.ir.control_items import SequentialLoop
+from fdiff.kernels.ir.graph_of_tape import kernel_graph
+from fdiff.kernels.passes.pipeline import lower_graph
 from fdiff.kernels.runtime.status_errors import STOPPED
 from fdiff.ops.control.loop import LOOP
 from fdiff.tape import Builder, Tape
@@ -400,3 +404,27 @@ def test_the_program_after_each_pass_shows_the_body():
     program = fdiff.kernels.text_after(tape, ("C",) * 3, "lower_bodies")
     assert "for trip in n0 in reverse:" in program
     assert "x0 = x0 at first" in program
+
+
+def test_equal_bodies_are_lowered_once():
+    """And their constants stand in the tables of the kernel once; other constants are others."""
+
+    def loops(x, factors):
+        for factor in factors:
+            x = fdiff.fori_loop(0, 40, lambda _, y: np.sin(y) * factor + 0.125, x)
+        return x
+
+    x = np.linspace(0.1, 0.9, 5)
+    equal, others = (
+        fdiff.make_tape(partial(loops, factors=f), x) for f in ((0.3, 0.3), (0.3, 0.7))
+    )
+    bodies = [
+        [op.bodies[0] for op in kernel_graph(tape, ("C",))[0].ops if op.bodies]
+        for tape in (equal, others)
+    ]
+    assert [first is second for first, second in bodies] == [True, False]
+    graph = kernel_graph(equal, ("C",))[0]
+    loops_in_program = [i for i in lower_graph(graph).items if isinstance(i, SequentialLoop)]
+    assert len({id(item.body.program) for item in loops_in_program}) == 1
+    for tape in (equal, others):
+        compare(tape, [x])

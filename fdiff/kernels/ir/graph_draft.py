@@ -12,7 +12,7 @@ from ...kernel_rule import Kind
 from ...lazy_attributes import cached_property
 from ...tape import Node, Tape
 from .index_expressions import Slices, part, plus
-from .kernel_graph import Operation, SliceParameters
+from .kernel_graph import KernelGraph, Operation, SliceParameters
 from .small_sizes import MOST_LITERAL, MOST_LITERAL_STEP, SMALL, small_sizes
 from .stored_entries import MOST_COMPARED, StoredEntries
 
@@ -40,6 +40,7 @@ class Draft:
     literals: dict[Operation, int] = field(default_factory=dict)
     regions: dict[tuple[object, ...], Slices] = field(default_factory=dict)
     shifts: dict[tuple[int, int, int], str] = field(default_factory=dict)
+    bodies: dict[tuple[Tape, int], KernelGraph] = field(default_factory=dict)  # of the whole kernel
 
     @property
     def is_body(self) -> bool:

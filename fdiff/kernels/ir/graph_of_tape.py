@@ -288,12 +288,18 @@ def _last_step(draft: Draft, node: Node, rule: KernelRule) -> Operation:
 
 
 def _body(draft: Draft, tape: Tape, carries: int) -> KernelGraph:
-    """The graph of a body, whose sizes and values go to the tables of the whole kernel."""
-    own = replace(
-        draft, tape=_prepared(tape), layouts=("C",) * len(tape.inputs), carries=carries, ops=[],
-        place={}, literals={}, regions={}, shifts={},
-    )  # fmt: skip
-    return _graph_of(own)
+    """The graph of a body, whose sizes and values go to the tables of the whole kernel.
+
+    Equal bodies have one graph.
+    """
+    graph = draft.bodies.get((tape, carries))
+    if graph is None:
+        own = replace(
+            draft, tape=_prepared(tape), layouts=("C",) * len(tape.inputs), carries=carries, ops=[],
+            place={}, literals={}, regions={}, shifts={},
+        )  # fmt: skip
+        graph = draft.bodies[tape, carries] = _graph_of(own)
+    return graph
 
 
 def _data(draft: Draft, i: int, node: Node, kind: Kind) -> Data:

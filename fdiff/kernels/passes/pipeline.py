@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import cast
 
@@ -199,8 +200,25 @@ def forms(
 
 
 def lower_graph(graph: KernelGraph) -> LoopProgram:
-    """The loop program of a graph, after all passes, for one thread of a CPU."""
-    return cast("LoopProgram", run(graph))
+    """The loop program of a graph, after all passes, for one thread of a CPU.
+
+    Bodies that have one graph have one program.
+    """
+    outer = _programs.get()
+    programs = {} if outer is None else outer
+    if id(graph) not in programs:
+        try:
+            _programs.set(programs)
+            programs[id(graph)] = graph, cast("LoopProgram", run(graph))
+        finally:
+            _programs.set(outer)
+    return programs[id(graph)][1]
+
+
+# Of the graphs in the one that is being lowered, by id.
+_programs: ContextVar[dict[int, tuple[KernelGraph, LoopProgram]] | None] = ContextVar(
+    "_programs", default=None
+)
 
 
 def lower_for_cuda(graph: KernelGraph, *, tiled: bool = True) -> LoopProgram:
