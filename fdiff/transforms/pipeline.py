@@ -121,7 +121,7 @@ def shared(name: str, pipeline: Pipeline, leaves: str) -> Transform:
 
 
 def _enter_body_rules() -> None:
-    """Import the transforms of bodies of loops and branches (`ops/control/loop.py: body_rules`)."""
+    """Import the transforms of bodies of loops and branches (`ops/control/loop.py: body_op`)."""
     for name in ("loops.branch_rules", "loops.loops_within_budget"):
         imported(f".{name}", __package__)
 

@@ -17,7 +17,6 @@ from ...facets import LayoutRule, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import UFUNC_METHODS, ZERO, Primitive, Sample
 from ...trace import TracedArray, apply, implements
-from ..entrywise.broadcasting import all_mapped
 from ..entrywise.families import flat_op, linear, opaque_op, refuse
 from ..entrywise.kink_marks import marked
 from ..entrywise.sample_domains import positive, real, unit
@@ -45,11 +44,7 @@ def _scan(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 
 _SCAN_SAMPLES = [{"axis": 1, "reverse": False}, {"axis": 0, "reverse": True}]
 cumsum = linear(
-    "cumsum",
-    _same,
-    lambda bar, src, *, axis, reverse: apply(cumsum, bar, axis=axis, reverse=not reverse),
-    evaluate=_scan(np.cumsum),
-    batch=lambda x, *, axis, reverse: apply(cumsum, x, axis=axis + 1, reverse=reverse),
+    "cumsum", _same, lambda bar, src, *, axis, reverse: apply(cumsum, bar, axis=axis, reverse=not reverse), evaluate=_scan(np.cumsum),
     structure=Structure(structural=True, layout=LayoutRule("first"), terms=cumulated), lowering=Lowering(KernelRule(Kind.CUMSUM)),
     samples=tuple(Sample(lambda rng: (real(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
 )
@@ -86,14 +81,10 @@ def _cumprod_vjp(
     return [pulled * _previous(outs[0], axis, reverse, 1.0)]
 
 
-def _map_scan(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, axis: int, reverse: bool) -> list[object]:
-    return [apply(recurrence if len(args) == 2 else cumprod, *all_mapped(args, mapped, size), axis=axis + 1, reverse=reverse)]
-
-
 _FIRST = Structure(layout=LayoutRule("first"))
 _RISING = [Sample(lambda rng: (positive(rng, (3, 4)),), p) for p in _SCAN_SAMPLES]
 _PROD = Lowering(KernelRule(Kind.CUMPROD))
-cumprod = opaque_op("cumprod", _same, _scan(np.cumprod), _cumprod_jvp, _cumprod_vjp, _map_scan, *_RISING, structure=_FIRST, lowering=_PROD)
+cumprod = opaque_op("cumprod", _same, _scan(np.cumprod), _cumprod_jvp, _cumprod_vjp, *_RISING, structure=_FIRST, lowering=_PROD)
 
 
 def _run_recurrence(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
@@ -127,18 +118,14 @@ def _recurrence_vjp(
 _RUN = Lowering(KernelRule(Kind.RECURRENCE))
 _TERMS = [Sample(lambda rng: (unit(rng, (3, 4)), real(rng, (3, 4))), p) for p in _SCAN_SAMPLES]
 # s[i] = a[i] * s[i-1] + b[i], from s[-1] = 0: the derivative of a cumulative product, exact where entries are zero.
-recurrence = opaque_op("recurrence", _same, _run_recurrence, _recurrence_jvp, _recurrence_vjp, _map_scan, *_TERMS, lowering=_RUN)
-
-
-def _cummax_batch(args: Sequence[TracedArray], mapped: object, size: int, *, axis: int, reverse: bool) -> list[object]:
-    return [apply(cummax, args[0], axis=axis + 1, reverse=reverse)]
+recurrence = opaque_op("recurrence", _same, _run_recurrence, _recurrence_jvp, _recurrence_vjp, *_TERMS, lowering=_RUN)
 
 
 _highest = _scan(lambda x, axis, dtype: np.maximum.accumulate(x, axis=axis))
 _MAX = Lowering(KernelRule(Kind.CUMMAX))
 _INTEGERS = [Sample(lambda rng: (rng.integers(-9, 9, (3, 4)),), p) for p in _SCAN_SAMPLES]
 # The cumulative maximum as an op has no derivative: `maximum.accumulate` gathers entries at positions found with it.
-cummax = flat_op("cummax", _same, _highest, _cummax_batch, *_INTEGERS, structure=_FIRST, lowering=_MAX)
+cummax = flat_op("cummax", _same, _highest, *_INTEGERS, structure=_FIRST, lowering=_MAX)
 
 # --- NumPy's functions -------------------------------------------------------------------------
 

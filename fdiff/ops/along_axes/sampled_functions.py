@@ -14,7 +14,6 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType, broadcast_all, promote
 from ...primitive import ZERO, Sample
 from ...trace import TracedArray, apply, implements
-from ..entrywise.broadcasting import all_mapped
 from ..entrywise.families import kind_of, multilinear
 from ..entrywise.sample_domains import real
 from ..shapes.axis_numbers import normal_axes, normal_axis
@@ -246,14 +245,8 @@ def _convolve_transposes(bar: TracedArray, args: Sequence[TracedArray]) -> list[
     ]
 
 
-def _convolve_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
-    return [apply(convolution, *all_mapped(args, mapped, size))]
-
-
-convolution = multilinear(
-    "convolve", _convolved, _convolve_transposes, ((0,), (1,)), evaluate=_convolve, batch=_convolve_batch, family="bilinear",
-    samples=(Sample(lambda rng: (real(rng, (5,)), real(rng, (3,)))), Sample(lambda rng: (real(rng, (2, 2)), real(rng, (2, 4))))),
-)
+_PAIRS = (Sample(lambda rng: (real(rng, (5,)), real(rng, (3,)))), Sample(lambda rng: (real(rng, (2, 2)), real(rng, (2, 4)))))
+convolution = multilinear("convolve", _convolved, _convolve_transposes, ((0,), (1,)), evaluate=_convolve, family="bilinear", samples=_PAIRS)
 
 _MODE_NAMES = {0: "valid", 1: "same", 2: "full", "v": "valid", "s": "same", "f": "full"}
 

@@ -6,7 +6,7 @@ stable permutation decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import fdiff.intact_numpy as np
 
@@ -14,7 +14,6 @@ from ...arraytype import INT, ArrayType
 from ...primitive import Sample
 from ...trace import TracedArray, apply, implements
 from ...trace.array_links import memory_axes
-from ..entrywise.broadcasting import all_mapped
 from ..entrywise.families import flat_op
 from ..entrywise.kink_marks import marked
 from ..entrywise.sample_domains import real
@@ -43,24 +42,16 @@ def _argsort(x: np.ndarray, *, axis: int, kind: str) -> np.ndarray:
     return np.argsort(x, axis=axis, kind=kind)
 
 
-def _argsort_batch(args: Sequence[TracedArray], mapped: object, size: int, *, axis: int, kind: str) -> list[object]:
-    return [apply(argsort, args[0], axis=axis + 1, kind=kind)]
-
-
 _ORDERS = [Sample(lambda rng: (real(rng, (3, 4)),), {"axis": a, "kind": kind}) for a, kind in ((0, "stable"), (1, "quicksort"))]
-argsort = flat_op("argsort", _indices_like, _argsort, _argsort_batch, *_ORDERS)
+argsort = flat_op("argsort", _indices_like, _argsort, *_ORDERS)
 
 
 def _argpartition(x: np.ndarray, *, axis: int, kth: object) -> np.ndarray:
     return np.argpartition(x, kth, axis=axis)
 
 
-def _argpartition_batch(args: Sequence[TracedArray], mapped: object, size: int, *, axis: int, kth: object) -> list[object]:
-    return [apply(argpartition, args[0], axis=axis + 1, kth=kth)]
-
-
 _ROWS = Sample(lambda rng: (real(rng, (3, 4)),), {"axis": 1, "kth": (1, 2)})
-argpartition = flat_op("argpartition", _indices_like, _argpartition, _argpartition_batch, _ROWS)
+argpartition = flat_op("argpartition", _indices_like, _argpartition, _ROWS)
 
 
 def _searchsorted_types(a: ArrayType, v: ArrayType, *, side: str) -> tuple[ArrayType, ...]:
@@ -75,17 +66,13 @@ def _find(a: np.ndarray, v: np.ndarray, *, side: str) -> np.ndarray:
     return out
 
 
-def _find_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, side: str) -> list[object]:
-    return [apply(searchsorted, *all_mapped(args, mapped, size), side=side)]
-
-
 def _find_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return np.sort(real(rng, (2, 5)), axis=1), real(rng, (2, 3))
 
 
 _SIDES = [Sample(_find_sample, {"side": side}) for side in ("left", "right")]
 # searchsorted(a, v)[b, i] is the position of v[b, i] in the sorted row a[b].
-searchsorted = flat_op("searchsorted", _searchsorted_types, _find, _find_batch, *_SIDES)
+searchsorted = flat_op("searchsorted", _searchsorted_types, _find, *_SIDES)
 
 # --- sort and its relatives ---------------------------------------------------------------------
 

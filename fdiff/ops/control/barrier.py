@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...facets import LayoutRule, Lowering, Rules, Structure
+from ...facets import LayoutRule, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import ZERO, Primitive, Sample, register
+from ...primitive import ZERO
 from ...trace import TracedArray, apply
 from ..entrywise.broadcasting import align
+from ..entrywise.families import opaque_op
 from ..entrywise.sample_domains import real
 from ..late_term_rules import first_operand
 
@@ -38,12 +39,10 @@ def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> li
 # The optimisation barrier of compilers: `x`, which is there only once the number beside it is. That
 # number broadcasts in a batch. It makes another node of `x`, so that nothing computed of it is found
 # to be a common subexpression, and a dependence that keeps the passes of kernels from fusing both.
-barrier = register(
-    Primitive(
-        "optimization_barrier", "barrier", Rules(_type, lambda x, other: x, _push, _pull, _batch),
-        Structure(structural=True, sizeless=True, moves=True, layout=LayoutRule("first"), terms=first_operand),
-        Lowering(KernelRule(Kind.BARRIER, "{0}")), samples=(Sample(lambda rng: (real(rng, (2, 3)), real(rng, ()))),),
-    )
+barrier = opaque_op(
+    "optimization_barrier", _type, lambda x, other: x, _push, _pull, lambda rng: (real(rng, (2, 3)), real(rng, ())),
+    batch=_batch, family="barrier", lowering=Lowering(KernelRule(Kind.BARRIER, "{0}")),
+    structure=Structure(structural=True, sizeless=True, moves=True, layout=LayoutRule("first"), terms=first_operand),
 )  # fmt: skip
 
 

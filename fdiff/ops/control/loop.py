@@ -20,15 +20,16 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import F8, INT, ArrayType
 from ...errors import TapeError
-from ...facets import Lowering, Rules
+from ...facets import Lowering
 from ...hooks import BODY_RULES, hooks
 from ...interpret import Interpreter
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import LateParams, Primitive, Sample, register
+from ...primitive import LateParams, Primitive, Sample
 from ...process.float_flags import noting
 from ...process.forking import late
 from ...tape import Tape
 from ...trace import Array, Trace
+from ..entrywise.families import opaque_op
 
 T = TypeVar("T")
 function_of = late("tape_to_python", "fdiff.ops", "function_of")
@@ -76,9 +77,16 @@ def runner_of(body: Tape) -> BodyRunner:
     return BodyRunner(body)
 
 
-def body_rules(op: str) -> list[Callable[..., object]]:
-    """JVP, VJP and batching rule of an op with bodies; a higher floor has those that apply transforms to bodies."""
-    return [partial(_run_rule, op, k) for k in range(3)]
+def body_op(
+    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], *samples: Sample,
+    kind: Kind | None = None, **facts: object,
+) -> Primitive:  # fmt: skip
+    """Register an op with bodies, whose rules stand on a higher floor: they transform bodies. `facts` as in `opaque_op`."""
+    jvp, vjp, batch = (partial(_run_rule, name, k) for k in range(3))
+    lowering = Lowering(kind and KernelRule(kind), folds=False)
+    return opaque_op(
+        name, infer, evaluate, jvp, vjp, *samples, batch=batch, family="loop", lowering=lowering, told_needs=True, **facts
+    )
 
 
 def _run_rule(op: str, k: int, *args: object, **params: object) -> object:
@@ -149,10 +157,4 @@ def _sample(trips: int, carries: int, *, reverse: bool = False) -> Sample:
 _SAMPLES = (_sample(4, 2), _sample(3, 2, reverse=True), _sample(4, 0), _sample(0, 1))
 
 
-LOOP = register(
-    Primitive(
-        "loop", "loop",
-        Rules(_infer, _evaluate, *body_rules("loop"), told_needs=True, pulls_masks=True),
-        lowering=Lowering(KernelRule(Kind.LOOP), folds=False), samples=_SAMPLES,
-    )
-)  # fmt: skip
+LOOP = body_op("loop", _infer, _evaluate, *_SAMPLES, kind=Kind.LOOP, pulls_masks=True)

@@ -11,12 +11,12 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import F8, INT, ArrayType
 from ...errors import TapeError
-from ...facets import Lowering, Rules, Structure
-from ...kernel_rule import KernelRule, Kind
-from ...primitive import LateParams, Primitive, Sample, register
+from ...facets import Structure
+from ...kernel_rule import Kind
+from ...primitive import LateParams, Sample
 from ...tape import Tape
 from ...trace import Trace
-from .loop import body_rules, runner_of
+from .loop import body_op, runner_of
 
 Branches = tuple[Tape, ...]
 
@@ -61,11 +61,5 @@ def _sample(index: int) -> Sample:
     return Sample(make, _sample_branches())
 
 
-SWITCH = register(
-    Primitive(
-        "switch", "loop",
-        Rules(_infer, _evaluate, *body_rules("switch"), told_needs=True, pulls_masks=True),
-        structure=Structure(selects=True), lowering=Lowering(KernelRule(Kind.SWITCH), folds=False),
-        samples=tuple([_sample(k) for k in (0, 1, 5, -1)]),
-    )
-)  # fmt: skip
+_SAMPLES = [_sample(k) for k in (0, 1, 5, -1)]
+SWITCH = body_op("switch", _infer, _evaluate, *_SAMPLES, kind=Kind.SWITCH, structure=Structure(selects=True), pulls_masks=True)

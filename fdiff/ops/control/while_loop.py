@@ -15,14 +15,13 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, F8, INT, ArrayType
 from ...errors import ConvergenceError, TapeError, message
-from ...facets import Lowering, Rules
 from ...hooks import hooks
-from ...kernel_rule import KernelRule, Kind
-from ...primitive import LateParams, Primitive, Sample, register
+from ...kernel_rule import Kind
+from ...primitive import LateParams, Sample
 from ...tape import INPUT, Node, Tape
 from ...trace import Trace, apply_many
 from ...trace.derived_lines import kept_by_value
-from .loop import LOOP, body_rules, runner_of
+from .loop import LOOP, body_op, runner_of
 
 LENGTH = 2_147_483_629  # of rows on tapes of `sized`; a prime that is the size of nothing else
 FEWEST = 16  # rows of a run
@@ -81,12 +80,7 @@ def _sample(far: float) -> Sample:
     return Sample(arrays, _halving(), cotangent_kernels=False)
 
 
-WHILE = register(
-    Primitive(
-        "while_loop", "loop", Rules(_infer, _evaluate, *body_rules("while_loop"), told_needs=True),
-        lowering=Lowering(KernelRule(Kind.WHILE), folds=False), samples=(_sample(1.0), _sample(-1.0)),
-    )
-)  # fmt: skip
+WHILE = body_op("while_loop", _infer, _evaluate, _sample(1.0), _sample(-1.0), kind=Kind.WHILE)
 
 
 # --- tapes whose loops have as many trips as a run tells ------------------------------------------
@@ -153,13 +147,8 @@ def _doubling() -> LateParams:
     return LateParams(make)
 
 
-SIZED = register(
-    Primitive(
-        "sized", "loop",
-        Rules(_infer_sized, _evaluate_sized, *body_rules("sized"), told_needs=True),
-        lowering=Lowering(folds=False),
-        samples=(
-            Sample(lambda rng: (np.asarray(5), *map(np.asarray, rng.normal(size=2))), _doubling()),
-        ),
-    )
-)  # fmt: skip
+def _five_trips(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    return np.asarray(5), *map(np.asarray, rng.normal(size=2))
+
+
+SIZED = body_op("sized", _infer_sized, _evaluate_sized, Sample(_five_trips, _doubling()))

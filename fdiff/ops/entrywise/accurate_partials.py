@@ -40,21 +40,20 @@ def _floating(*dtypes: np.dtype) -> np.dtype:
 
 
 def slope_op(
-    name: str, slopes: Callable[..., object], numpy: Callable[..., object], *sample: Callable[..., Array], text: str = ""
+    name: str, slopes: Callable[..., object], numpy: Callable[..., object], *sample: Callable[..., Array], text: str | None = None
 ) -> Primitive:
     """An elementwise op of floating-point numbers of one dtype; Python numbers are double.
 
-    Kernels compute `text`, or else the word of this name (`kernels/ir/word_table.py`).
+    `slopes`, `sample` and `text` are as in `elementwise`.
     """
-    word = f"rt.{name}({', '.join(f'{{{k}}}' for k in range(len(sample)))})"
 
     def evaluate(*operands: object) -> object:
         return numpy(*[x if isinstance(x, (np.ndarray, np.generic)) else np.float64(x) for x in operands])
 
-    return elementwise(name, text or word, slopes, numpy=evaluate, loop=_floating, sample=sample)
+    return elementwise(name, slopes, *sample, text=text, numpy=evaluate, loop=_floating)
 
 
-def _vanishing_product(x: Array, y: Array) -> object:
+def _vanishing(x: Array, y: Array) -> object:
     out = x * y
     lost = np.isnan(out) & ~(np.isnan(x) | np.isnan(y))
     return np.where(lost, out.dtype.type(0), out)[()]
@@ -71,10 +70,8 @@ def _vanishing_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: ob
 
 # ``x * y`` where zero times infinity is zero, at every order. Rules say so by this product and not by
 # ``np.where(x == 0, 0.0, ...)``, which has that value and loses the derivative of all that it replaces.
-vanishing_product = elementwise(
-    "vanishing_product", "{0} * {1} if ({0} * {1} == {0} * {1}) | ({0} != {0}) | ({1} != {1}) else {T}(0)", None,
-    numpy=_vanishing_product, loop=np.promote_types, sample=(real, real), rules=(_vanishing_jvp, _vanishing_vjp),
-)  # fmt: skip
+_TEXT, _RULES = "{0} * {1} if ({0} * {1} == {0} * {1}) | ({0} != {0}) | ({1} != {1}) else {T}(0)", (_vanishing_jvp, _vanishing_vjp)
+vanishing_product = elementwise("vanishing_product", None, real, real, text=_TEXT, numpy=_vanishing, loop=np.promote_types, rules=_RULES)
 
 
 def vanishing(x: object, y: object) -> TracedArray:
@@ -113,7 +110,7 @@ def _sech_squared(x: Array) -> object:
     return root * root
 
 
-sech_squared = slope_op("sech_squared", lambda x, out: (-2.0 * np.tanh(x) * out,), _sech_squared, real)
+sech_squared = slope_op("sech_squared", lambda x, out: -2.0 * np.tanh(x) * out, _sech_squared, real)
 
 
 def _logistic_slope(x: Array) -> object:
@@ -122,7 +119,7 @@ def _logistic_slope(x: Array) -> object:
 
 
 # The derivative of `expit`. As the product expit(x) expit(-x) its own derivative would cancel at 0.
-logistic_slope = slope_op("logistic_slope", lambda x, out: (-np.tanh(0.5 * x) * out,), _logistic_slope, real)
+logistic_slope = slope_op("logistic_slope", lambda x, out: -np.tanh(0.5 * x) * out, _logistic_slope, real)
 
 
 def _share(exp: np.ufunc, unit: float, second: bool) -> Callable[[Array, Array], object]:
@@ -180,7 +177,7 @@ def _exp_product(x: Array, y: Array) -> object:
 exp_product = slope_op("exp_product", lambda x, y, out: (y * out, x * out), _exp_product, real, real)
 
 # An op of its own, because it has one argument whose range has to be checked, and not two.
-exp_minus_square = slope_op("exp_minus_square", lambda x, out: (-2.0 * (x * out),), lambda x: _exp_product(-x, x), real)
+exp_minus_square = slope_op("exp_minus_square", lambda x, out: -2.0 * (x * out), lambda x: _exp_product(-x, x), real)
 
 
 def power_of_sum(x: Array, y: Array, z: Array) -> object:
@@ -250,7 +247,7 @@ def _one_minus_square(x: Array) -> object:
     return (1.0 - x) * (1.0 + x)
 
 
-one_minus_square = slope_op("one_minus_square", lambda x, out: (-2.0 * x,), _one_minus_square, unit, text="({T}(1) - {0}) * ({T}(1) + {0})")
+one_minus_square = slope_op("one_minus_square", lambda x, out: -2.0 * x, _one_minus_square, unit, text="({T}(1) - {0}) * ({T}(1) + {0})")
 
 
 def _over_one_plus_square(x: Array) -> object:

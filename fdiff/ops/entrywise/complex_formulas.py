@@ -1,13 +1,15 @@
-"""Formulas of complex numbers on their real and imaginary parts, for bytecode and for loops in kernels.
+"""Formulas of complex numbers on their real and imaginary parts, by op, for bytecode and for loops in kernels.
 
 They are the formulas of NumPy's loops (numpy/_core/src/umath/loops.c.src).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...kernel_rule import COMPLEX, ComplexFormula
 
-_TWO = (COMPLEX, COMPLEX)
+_ONE, _TWO = (COMPLEX,), (COMPLEX, COMPLEX)
 # Smith's division (Communications of the ACM 5, 1962, algorithm 116).
 _SMITH = (
     "wide = abs(u1) >= abs(v1)",
@@ -37,22 +39,24 @@ _EXPONENTIAL = (
     "v0 if along else size if lost and u0 == -math.inf else last",
 )
 
-ADD = ComplexFormula(_TWO, ("u0 + u1", "v0 + v1"))
-SUBTRACT = ComplexFormula(_TWO, ("u0 - u1", "v0 - v1"))
-MULTIPLY = ComplexFormula(_TWO, ("u0 * u1 - v0 * v1", "u0 * v1 + v0 * u1"))
-DIVIDE = ComplexFormula(_TWO, _DIVIDED, _SMITH)
-NEGATIVE = ComplexFormula((COMPLEX,), ("-u0", "-v0"))
-SQUARE = ComplexFormula((COMPLEX,), ("u0 * u0 - v0 * v0", "u0 * v0 + v0 * u0"))
-EXP = ComplexFormula((COMPLEX,), _EXPONENTIAL, _EXP)
-CONJUGATE = ComplexFormula((COMPLEX,), ("u0", "-v0"))
-REAL = ComplexFormula((COMPLEX,), ("u0",))
-IMAG = ComplexFormula((COMPLEX,), ("v0",))
-PAIR = ComplexFormula(("f8", "f8"), ("f0", "f1"))
-ABSOLUTE = ComplexFormula((COMPLEX,), ("rt.hypot(u0, v0)",))
-SQUARED_MODULUS = ComplexFormula((COMPLEX,), ("size * size",), ("size = rt.hypot(u0, v0)",))
-WHERE = ComplexFormula(("b1", COMPLEX, COMPLEX), ("u1 if t0 else u2", "v1 if t0 else v2"))
-CONVERT = (
-    ComplexFormula(("f8",), ("f0", "0.0")),
-    ComplexFormula(("i8",), ("np.float64(n0)", "0.0")),
-    ComplexFormula(("b1",), ("1.0 if t0 else 0.0", "0.0")),
-)
+COMPLEX_FORMULAS: Mapping[str, tuple[ComplexFormula, ...]] = {
+    "add": (ComplexFormula(_TWO, ("u0 + u1", "v0 + v1")),),
+    "subtract": (ComplexFormula(_TWO, ("u0 - u1", "v0 - v1")),),
+    "multiply": (ComplexFormula(_TWO, ("u0 * u1 - v0 * v1", "u0 * v1 + v0 * u1")),),
+    "divide": (ComplexFormula(_TWO, _DIVIDED, _SMITH),),
+    "negative": (ComplexFormula(_ONE, ("-u0", "-v0")),),
+    "square": (ComplexFormula(_ONE, ("u0 * u0 - v0 * v0", "u0 * v0 + v0 * u0")),),
+    "exp": (ComplexFormula(_ONE, _EXPONENTIAL, _EXP),),
+    "conjugate": (ComplexFormula(_ONE, ("u0", "-v0")),),
+    "real": (ComplexFormula(_ONE, ("u0",)),),
+    "imag": (ComplexFormula(_ONE, ("v0",)),),
+    "complex": (ComplexFormula(("f8", "f8"), ("f0", "f1")),),
+    "absolute": (ComplexFormula(_ONE, ("rt.hypot(u0, v0)",)),),
+    "squared_modulus": (ComplexFormula(_ONE, ("size * size",), ("size = rt.hypot(u0, v0)",)),),
+    "where": (ComplexFormula(("b1", *_TWO), ("u1 if t0 else u2", "v1 if t0 else v2")),),
+    "convert": (
+        ComplexFormula(("f8",), ("f0", "0.0")),
+        ComplexFormula(("i8",), ("np.float64(n0)", "0.0")),
+        ComplexFormula(("b1",), ("1.0 if t0 else 0.0", "0.0")),
+    ),
+}

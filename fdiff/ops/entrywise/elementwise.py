@@ -16,7 +16,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, broadcast, loop_dtypes, promote, real_dtype
 from ...errors import warn
-from ...facets import Kink, LayoutRule, Structure
+from ...facets import Kink, LayoutRule
 from ...hooks import hooks
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import UFUNCS, ZERO, Primitive
@@ -25,8 +25,6 @@ from ...trace import TracedArray, apply, constant_value, current, implements
 from ...trace.operation_cache import LOOKING_BACK
 from ...trace.provenance import through_copy
 from .. import late_term_rules as terms
-from ..rewrites import arithmetic_rewrites as rewrites
-from . import complex_formulas as formulas
 from .accurate_partials import (  # fmt: skip
     ANGLE_SLOPE,
     DIRECTION,
@@ -40,9 +38,9 @@ from .accurate_partials import (  # fmt: skip
     zero_power_log,
 )
 from .broadcasting import stretch
-from .families import ENTRYWISE, elementwise, kind_of, refuse, ufunc_caller
+from .families import elementwise, kind_of, refuse, ufunc_caller
 from .quotients_of_sums import over_a_sum
-from .sample_domains import above_one, count, plane, positive, real, truth, unit, whole
+from .sample_domains import above_one, count, plane, positive, real, thousand, truth, unit, whole
 
 LN2 = _log(2.0)
 PER_LN2, PER_LN10 = 1.0 / LN2, 0.4342944819032518
@@ -56,7 +54,7 @@ def share(chosen: object, tied: object, like: TracedArray) -> object:
 AT_ZERO = Kink("0", lambda x: x == 0)
 AT_ONE = Kink("1", lambda x: x == 1)
 MINUS_ONE = Kink("-1", lambda x: x == -1)
-PLUS_MINUS_ONE = Kink("1 and -1", lambda x: (x == 1) | (x == -1))
+ENDS = Kink("1 and -1", lambda x: (x == 1) | (x == -1))
 WHOLE = Kink("whole numbers, where it jumps", lambda x: x == np.floor(x), jumps=True)
 WHOLE_BUT_ZERO = Kink("whole numbers but 0, where it jumps", lambda x: (x == np.trunc(x)) & (x != 0), jumps=True)
 HALF = Kink("odd multiples of one half, where it jumps", lambda x: np.abs(x - np.trunc(x)) == 0.5, jumps=True)
@@ -67,21 +65,13 @@ DENOMINATOR = Kink("a denominator of 0", lambda x, y: y == 0)
 MULTIPLE = Kink("multiples of the second argument, where it jumps", lambda x, y: np.remainder(x, y) == 0, jumps=True)
 MULTIPLE_BUT_ZERO = Kink("multiples of the second argument but 0, where it jumps", lambda x, y: (np.fmod(x, y) == 0) & (x != 0), jumps=True)
 FIRST_ZERO = Kink("0, where it jumps", lambda x, y: (x == 0, None), jumps=True)
-EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
+EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0), jumps=True)
 
 # --- arithmetic -------------------------------------------------------------------------------
-add = elementwise("add", "{0} + {1}", (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), rewrites=rewrites.ADD)
-subtract = elementwise(
-    "subtract", "{0} - {1}", (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), rewrites=rewrites.SUBTRACT,
-)
-multiply = elementwise(
-    "multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,),
-    rewrites=rewrites.MULTIPLY, structure=ENTRYWISE._replace(terms=terms.multiplied),
-)
-divide = elementwise(
-    "divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), kink=DENOMINATOR,
-    rewrites=rewrites.DIVIDE,
-)
+add = elementwise("add", (1, 1), text="{0} + {1}")
+subtract = elementwise("subtract", (1, -1), text="{0} - {1}")
+multiply = elementwise("multiply", lambda x, y, out: (y, x), text="{0} * {1}", terms=terms.multiplied)
+divide = elementwise("divide", lambda x, y, out: (1.0 / y, -out / y), text="{0} / {1}", kink=DENOMINATOR)
 
 
 _general_divide = UFUNCS[np.divide]
@@ -101,14 +91,14 @@ def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
 
 
 UFUNCS[np.divide] = divide_call
-negative = elementwise("negative", "-{0}", (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), rewrites=rewrites.NEGATIVE)
-elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), kink=AT_ZERO)
-square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,))
-sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), sample=(positive,), kink=AT_ZERO)
-cbrt = elementwise("cbrt", "rt.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), kink=AT_ZERO)
-floor_divide = elementwise("floor_divide", "rt.floor_divide({0}, {1})", None, kink=MULTIPLE)
-remainder = elementwise("remainder", "rt.remainder({0}, {1})", lambda x, y, out: (1, -np.floor_divide(x, y)), kink=MULTIPLE)
-fmod = elementwise("fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.rint((x - out) / y)), kink=MULTIPLE_BUT_ZERO)
+negative = elementwise("negative", (-1,), text="-{0}")
+elementwise("reciprocal", lambda x, out: -out * out, text="{T}(1) / {0}", kink=AT_ZERO)
+square = elementwise("square", lambda x, out: x + x, text="{0} * {0}")
+sqrt = elementwise("sqrt", lambda x, out: 0.5 / out, positive, text="math.sqrt", kink=AT_ZERO)
+cbrt = elementwise("cbrt", lambda x, out: 1.0 / (3.0 * out * out), kink=AT_ZERO)
+floor_divide = elementwise("floor_divide", None, kink=MULTIPLE)
+remainder = elementwise("remainder", lambda x, y, out: (1, -np.floor_divide(x, y)), kink=MULTIPLE)
+fmod = elementwise("fmod", lambda x, y, out: (1, -np.rint((x - out) / y)), kink=MULTIPLE_BUT_ZERO)
 
 
 def power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
@@ -150,16 +140,10 @@ def _no_power_slope(x: TracedArray, y: TracedArray) -> tuple[object, object]:
 
 
 _POWER = Kink("a base of 0 with an exponent below 1 (in the exponent, also a negative base)", _no_power_slope)
-power = elementwise(
-    "power",
-    KernelRule(
-        Kind.ELEMENTWISE, "rt.power({0}, {1})", literals=(0.5,), checks_whole=True,  # LLVM makes a square root of 0.5
-        constants=(
-            (0, "{T}(1)"), (1, "{0}"), (2, "{0} * {0}"), (3, "{0} * {0} * {0}"), (-1, "{T}(1) / {0}"), (-2, "{T}(1) / ({0} * {0})"),
-        ),
-    ),
-    power_slopes, sample=(positive, real), kink=_POWER, rewrites=rewrites.POWER,
-)
+_SMALL_POWERS = ((0, "{T}(1)"), (1, "{0}"), (2, "{0} * {0}"), (3, "{0} * {0} * {0}"), (-1, "{T}(1) / {0}"), (-2, "{T}(1) / ({0} * {0})"))
+# LLVM makes a square root of the exponent 0.5.
+_POWER_TEXT = KernelRule(Kind.ELEMENTWISE, "rt.power({0}, {1})", _SMALL_POWERS, literals=(0.5,), checks_whole=True)
+power = elementwise("power", power_slopes, positive, real, text=_POWER_TEXT, kink=_POWER)
 UFUNCS[np.float_power] = ufunc_caller(power, np.float_power)
 _general_power = ufunc_caller(power, np.power)
 
@@ -203,15 +187,15 @@ UFUNCS[np.square] = square_call
 LOOKING_BACK[np.square] = LOOKING_BACK[np.power] = _inside_absolute
 
 # --- exponentials and logarithms --------------------------------------------------------------
-exp = elementwise("exp", "rt.exp({0})", lambda x, out: (out,), complex_formulas=(formulas.EXP,))
-exp2 = elementwise("exp2", "rt.exp2({0})", lambda x, out: (out * LN2,))
-expm1 = elementwise("expm1", "rt.expm1({0})", lambda x, out: (np.exp(x),))
-log = elementwise("log", "rt.log({0})", lambda x, out: (1.0 / x,), sample=(positive,), kink=AT_ZERO)
-log2 = elementwise("log2", "rt.log2({0})", lambda x, out: (PER_LN2 / x,), sample=(positive,), kink=AT_ZERO)
-log10 = elementwise("log10", "rt.log10({0})", lambda x, out: (PER_LN10 / x,), sample=(positive,), kink=AT_ZERO)
-log1p = elementwise("log1p", "rt.log1p({0})", lambda x, out: (1.0 / (1.0 + x),), sample=(positive,), kink=MINUS_ONE)
-logaddexp = elementwise("logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: _shares(np.exp, x, y))
-logaddexp2 = elementwise("logaddexp2", "rt.logaddexp2({0}, {1})", lambda x, y, out: _shares(np.exp2, x, y))
+exp = elementwise("exp", lambda x, out: out)
+exp2 = elementwise("exp2", lambda x, out: out * LN2)
+expm1 = elementwise("expm1", lambda x, out: np.exp(x))
+log = elementwise("log", lambda x, out: 1.0 / x, positive, kink=AT_ZERO)
+log2 = elementwise("log2", lambda x, out: PER_LN2 / x, positive, kink=AT_ZERO)
+log10 = elementwise("log10", lambda x, out: PER_LN10 / x, positive, kink=AT_ZERO)
+log1p = elementwise("log1p", lambda x, out: 1.0 / (1.0 + x), positive, kink=MINUS_ONE)
+logaddexp = elementwise("logaddexp", lambda x, y, out: _shares(np.exp, x, y))
+logaddexp2 = elementwise("logaddexp2", lambda x, y, out: _shares(np.exp2, x, y))
 
 
 def _shares(exp: np.ufunc, x: TracedArray, y: TracedArray) -> tuple[object, object]:
@@ -221,28 +205,22 @@ def _shares(exp: np.ufunc, x: TracedArray, y: TracedArray) -> tuple[object, obje
 
 
 # --- trigonometric and hyperbolic -------------------------------------------------------------
-sin = elementwise("sin", "rt.sin({0})", lambda x, out: (np.cos(x),))
-cos = elementwise("cos", "rt.cos({0})", lambda x, out: (-np.sin(x),))
-tan = elementwise("tan", "rt.tan({0})", lambda x, out: (1.0 + out * out,), sample=(unit,))
-arcsin = elementwise("arcsin", "rt.asin({0})", lambda x, out: (1.0 / np.sqrt(_one_minus_square(x)),), sample=(unit,), kink=PLUS_MINUS_ONE)
-arccos = elementwise("arccos", "rt.acos({0})", lambda x, out: (-1.0 / np.sqrt(_one_minus_square(x)),), sample=(unit,), kink=PLUS_MINUS_ONE)
-arctan = elementwise("arctan", "rt.atan({0})", lambda x, out: (_over_one_plus_square(x),))
-sinh = elementwise("sinh", "rt.sinh({0})", lambda x, out: (np.cosh(x),))
-cosh = elementwise("cosh", "rt.cosh({0})", lambda x, out: (np.sinh(x),))
-tanh = elementwise("tanh", "rt.tanh({0})", lambda x, out: (_sech_squared(x, out),))
-arcsinh = elementwise("arcsinh", "rt.asinh({0})", lambda x, out: (_over_root_one_plus_square(x),))
-
-
-def _arccosh_slopes(x: TracedArray, out: TracedArray) -> tuple[object, ...]:
-    return (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),)
-
-
-arccosh = elementwise("arccosh", "rt.acosh({0})", _arccosh_slopes, sample=(above_one,), kink=AT_ONE)
-arctanh = elementwise("arctanh", "rt.atanh({0})", lambda x, out: (1.0 / _one_minus_square(x),), sample=(unit,), kink=PLUS_MINUS_ONE)
-arctan2 = elementwise("arctan2", "rt.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), kink=CUT)
-hypot = elementwise("hypot", "rt.hypot({0}, {1})", lambda x, y, out: tuple(apply(op, x, y) for op in DIRECTION), kink=ORIGIN)
-deg2rad = elementwise("deg2rad", "{0} * {T}(0.017453292519943295)", lambda x, out: (pi / 180.0,))
-rad2deg = elementwise("rad2deg", "{0} * {T}(57.29577951308232)", lambda x, out: (180.0 / pi,))
+sin = elementwise("sin", lambda x, out: np.cos(x))
+cos = elementwise("cos", lambda x, out: -np.sin(x))
+tan = elementwise("tan", lambda x, out: 1.0 + out * out, unit)
+arcsin = elementwise("arcsin", lambda x, out: _arcsine_slope(x), unit, text="rt.asin", kink=ENDS)
+arccos = elementwise("arccos", lambda x, out: _arcsine_slope(x, -1.0), unit, text="rt.acos", kink=ENDS)
+arctan = elementwise("arctan", lambda x, out: _over_one_plus_square(x), text="rt.atan")
+sinh = elementwise("sinh", lambda x, out: np.cosh(x))
+cosh = elementwise("cosh", lambda x, out: np.sinh(x))
+tanh = elementwise("tanh", lambda x, out: _sech_squared(x, out))
+arcsinh = elementwise("arcsinh", lambda x, out: _over_root_one_plus_square(x), text="rt.asinh")
+arccosh = elementwise("arccosh", lambda x, out: _arccosh_slope(x), above_one, text="rt.acosh", kink=AT_ONE)
+arctanh = elementwise("arctanh", lambda x, out: 1.0 / _one_minus_square(x), unit, text="rt.atanh", kink=ENDS)
+arctan2 = elementwise("arctan2", lambda y, x, out: _angle_slopes(y, x), text="rt.atan2", kink=CUT)
+hypot = elementwise("hypot", lambda x, y, out: [apply(op, x, y) for op in DIRECTION], kink=ORIGIN)
+deg2rad = elementwise("deg2rad", lambda x, out: pi / 180.0, text="{0} * {T}(0.017453292519943295)")
+rad2deg = elementwise("rad2deg", lambda x, out: 180.0 / pi, text="{0} * {T}(57.29577951308232)")
 UFUNCS[np.radians], UFUNCS[np.degrees] = UFUNCS[np.deg2rad], UFUNCS[np.rad2deg]
 
 
@@ -261,6 +239,14 @@ def _angle_slopes(y: TracedArray, x: TracedArray) -> tuple[object, object]:
 
 def _one_minus_square(x: TracedArray) -> object:
     return (1.0 - x) * (1.0 + x) if x.dtype.kind == "c" else apply(one_minus_square, x)
+
+
+def _arcsine_slope(x: TracedArray, sign: float = 1.0) -> object:
+    return sign / np.sqrt(_one_minus_square(x))
+
+
+def _arccosh_slope(x: TracedArray) -> object:
+    return 1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0))
 
 
 def _over_one_plus_square(x: TracedArray) -> object:
@@ -292,7 +278,7 @@ def _absolute_vjp(bars: list[object], args: list[TracedArray], outs: list[Traced
 _ABSOLUTE_RULES = (_absolute_jvp, _absolute_vjp)
 
 
-absolute = elementwise("absolute", "abs({0})", None, complex_formulas=(formulas.ABSOLUTE,), kink=AT_ZERO, rules=_ABSOLUTE_RULES)
+absolute = elementwise("absolute", None, text="abs", kink=AT_ZERO, rules=_ABSOLUTE_RULES)
 UFUNCS[np.fabs] = ufunc_caller(absolute, np.fabs)
 
 
@@ -304,31 +290,31 @@ def _smaller_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[o
     return (share(x < y, x == y, out), share(y < x, x == y, out))
 
 
-_EXTREME = {"structure": ENTRYWISE._replace(chooses=True), "kink": TIE}
-maximum = elementwise("maximum", "rt.maximum({0}, {1})", _larger_shares, kind=Kind.MAXIMUM, rewrites=rewrites.MAXIMUM, **_EXTREME)
-minimum = elementwise("minimum", "rt.minimum({0}, {1})", _smaller_shares, kind=Kind.MINIMUM, rewrites=rewrites.MINIMUM, **_EXTREME)
+_EXTREME = {"chooses": True, "kink": TIE}
+maximum = elementwise("maximum", _larger_shares, **_EXTREME)
+minimum = elementwise("minimum", _smaller_shares, **_EXTREME)
 
 
 def _fmax_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
     return (share((x > y) | np.isnan(y), x == y, out), share((y > x) | np.isnan(x), x == y, out))
 
 
-fmax = elementwise("fmax", "rt.fmax({0}, {1})", _fmax_shares, **_EXTREME)
+fmax = elementwise("fmax", _fmax_shares, **_EXTREME)
 
 
 def _fmin_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
     return (share((x < y) | np.isnan(y), x == y, out), share((y < x) | np.isnan(x), x == y, out))
 
 
-fmin = elementwise("fmin", "rt.fmin({0}, {1})", _fmin_shares, **_EXTREME)
+fmin = elementwise("fmin", _fmin_shares, **_EXTREME)
 
 
 def _copysign_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
     return (np.sign(x) * np.copysign(1.0, y).astype(out.dtype), ZERO)
 
 
-copysign = elementwise("copysign", "math.copysign({0}, {1})", _copysign_slopes, kink=EITHER_ZERO._replace(jumps=True))
-sign = elementwise("sign", "rt.sign({0})", None, kink=AT_ZERO)
+copysign = elementwise("copysign", _copysign_slopes, text="math.copysign", kink=EITHER_ZERO)
+sign = elementwise("sign", None, kink=AT_ZERO)
 _real_sign = UFUNCS[np.sign]
 
 
@@ -347,14 +333,14 @@ def _step_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[obje
     return (ZERO, np.where(x == 0, 1.0, 0.0).astype(out.dtype))
 
 
-elementwise("heaviside", "rt.heaviside({0}, {1})", _step_slopes, kink=FIRST_ZERO)
-floor = elementwise("floor", "rt.floor({0})", None, kink=WHOLE)
-ceil = elementwise("ceil", "rt.ceil({0})", None, kink=WHOLE)
-trunc = elementwise("trunc", "rt.trunc({0})", None, kink=WHOLE_BUT_ZERO)
-rint = elementwise("rint", "rt.rint({0})", None, kink=HALF)
-nextafter = elementwise("nextafter", "rt.nextafter({0}, {1})", lambda x, y, out: (1, ZERO))
-spacing = elementwise("spacing", "rt.spacing({0})", None)
-ldexp = elementwise("ldexp", "rt.ldexp({0}, {1})", lambda x, n, out: (np.ldexp(np.ones_like(x), n), ZERO), sample=(real, count))
+elementwise("heaviside", _step_slopes, kink=FIRST_ZERO)
+floor = elementwise("floor", None, kink=WHOLE)
+ceil = elementwise("ceil", None, kink=WHOLE)
+trunc = elementwise("trunc", None, kink=WHOLE_BUT_ZERO)
+rint = elementwise("rint", None, kink=HALF)
+nextafter = elementwise("nextafter", lambda x, y, out: (1, ZERO))
+spacing = elementwise("spacing", None)
+ldexp = elementwise("ldexp", lambda x, n, out: (np.ldexp(np.ones_like(x), n), ZERO), real, count)
 
 # --- comparisons, logic, bits: no derivative --------------------------------------------------
 
@@ -365,7 +351,7 @@ def comparison(name: str, sign: str) -> Primitive:
     if_first, if_second = sign in ("<", "<=", "!="), sign in (">", ">=", "!=")  # what holds for a negative operand
     first = f"({{0}} < 0) | (np.uint64({{0}}) {sign} {{1}})" if if_first else f"({{0}} >= 0) & (np.uint64({{0}}) {sign} {{1}})"
     second = f"({{1}} < 0) | ({{0}} {sign} np.uint64({{1}}))" if if_second else f"({{1}} >= 0) & ({{0}} {sign} np.uint64({{1}}))"
-    return elementwise(name, KernelRule(Kind.ELEMENTWISE, f"{{0}} {sign} {{1}}", mixed_signs=(first, second)), None)
+    return elementwise(name, None, text=KernelRule(Kind.ELEMENTWISE, f"{{0}} {sign} {{1}}", mixed_signs=(first, second)))
 
 
 equal = comparison("equal", "==")
@@ -374,22 +360,22 @@ less = comparison("less", "<")
 less_equal = comparison("less_equal", "<=")
 greater = comparison("greater", ">")
 greater_equal = comparison("greater_equal", ">=")
-logical_and = elementwise("logical_and", "({0} != 0) & ({1} != 0)", None, kind=Kind.LOGICAL_AND, sample=(truth, truth))
-logical_or = elementwise("logical_or", "({0} != 0) | ({1} != 0)", None, kind=Kind.LOGICAL_OR, sample=(truth, truth))
-logical_xor = elementwise("logical_xor", "({0} != 0) != ({1} != 0)", None, sample=(truth, truth))
-logical_not = elementwise("logical_not", "{0} == 0", None, sample=(truth,))
-isnan = elementwise("isnan", "rt.isnan({0})", None)
-isinf = elementwise("isinf", "rt.isinf({0})", None)
-isfinite = elementwise("isfinite", "rt.isfinite({0})", None)
-signbit = elementwise("signbit", "rt.signbit({0})", None)
-bitwise_and = elementwise("bitwise_and", "{0} & {1}", None, sample=(whole, whole))
-bitwise_or = elementwise("bitwise_or", "{0} | {1}", None, sample=(whole, whole))
-bitwise_xor = elementwise("bitwise_xor", "{0} ^ {1}", None, sample=(whole, whole))
-invert = elementwise("invert", "rt.invert({0})", None, sample=(whole,))
-left_shift = elementwise("left_shift", "rt.left_shift({0}, {1})", None, sample=(whole, count))
-right_shift = elementwise("right_shift", "rt.right_shift({0}, {1})", None, sample=(whole, count))
-elementwise("gcd", "rt.gcd({0}, {1})", None, sample=(whole, whole))
-elementwise("lcm", "rt.lcm({0}, {1})", None, sample=(whole, whole))
+logical_and = elementwise("logical_and", None, truth, text="({0} != 0) & ({1} != 0)")
+logical_or = elementwise("logical_or", None, truth, text="({0} != 0) | ({1} != 0)")
+logical_xor = elementwise("logical_xor", None, truth, text="({0} != 0) != ({1} != 0)")
+logical_not = elementwise("logical_not", None, truth, text="{0} == 0")
+isnan = elementwise("isnan", None)
+isinf = elementwise("isinf", None)
+isfinite = elementwise("isfinite", None)
+signbit = elementwise("signbit", None)
+bitwise_and = elementwise("bitwise_and", None, whole, text="{0} & {1}")
+bitwise_or = elementwise("bitwise_or", None, whole, text="{0} | {1}")
+bitwise_xor = elementwise("bitwise_xor", None, whole, text="{0} ^ {1}")
+invert = elementwise("invert", None, whole)
+left_shift = elementwise("left_shift", None, whole, count)
+right_shift = elementwise("right_shift", None, whole, count)
+elementwise("gcd", None, whole)
+elementwise("lcm", None, whole)
 
 # --- ops that are no ufunc --------------------------------------------------------------------
 
@@ -427,28 +413,28 @@ def _converted(x: np.dtype, *, dtype: np.dtype) -> np.dtype:
     return dtype
 
 
+def _convert(x: object, *, dtype: np.dtype) -> object:
+    return np.asarray(x).astype(dtype)[()]
+
+
+def _copied(x: object) -> object:
+    return np.array(x)[()]
+
+
+def _same(x: np.dtype) -> np.dtype:
+    return x
+
+
 # The rules of `where` select instead of multiplying, so that a NaN of the branch not taken does not spread.
 # `convert` changes the dtype of the tangent with the dtype of the value.
-where = elementwise(
-    "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, complex_formulas=(formulas.WHERE,), numpy=np.where, loop=_chosen,
-    sample=(truth, real, real), unit_slopes=True, rules=(_where_jvp, _where_vjp), rewrites=rewrites.WHERE,
-    structure=ENTRYWISE._replace(terms=terms.selected),
-)
-convert = elementwise(
-    "convert", "{T}({0})", None, kind=Kind.CONVERT, complex_formulas=formulas.CONVERT,
-    numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted, sample=(real,), params={"dtype": np.dtype(np.float32)},
-    unit_slopes=True, rules=(_convert_jvp, _convert_vjp), rewrites=rewrites.CONVERT, structure=ENTRYWISE._replace(terms=terms.converted),
-)  # fmt: skip
-copy = elementwise(
-    "copy", "{0}", (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,),
-    structure=ENTRYWISE._replace(layout=LayoutRule("C"), provenance=through_copy), rewrites=rewrites.CONVERT,
-)
+_SELECTION = {"rules": (_where_jvp, _where_vjp), "unit_slopes": True}
+_CONVERSION = {"rules": (_convert_jvp, _convert_vjp), "unit_slopes": True, "params": {"dtype": np.dtype(np.float32)}}
+where = elementwise("where", None, truth, real, real, text="{1} if {0} else {2}", loop=_chosen, terms=terms.selected, **_SELECTION)
+convert = elementwise("convert", None, real, text="{T}({0})", numpy=_convert, loop=_converted, terms=terms.converted, **_CONVERSION)
+copy = elementwise("copy", (1,), real, text="{0}", numpy=_copied, loop=_same, layout=LayoutRule("C"), provenance=through_copy)
 # The minimum of both, with the derivative of `x` even where the bound is smaller: `logsumexp` bounds infinite terms.
-bounded = elementwise(
-    "bounded", "rt.minimum({0}, {1})", lambda x, bound, out: (1, ZERO), numpy=np.minimum, loop=np.promote_types,
-    sample=(real, lambda rng, shape: np.full(shape, 1e3)),
-)  # fmt: skip
-stop = elementwise("stop_gradient", "{0}", None, numpy=np.positive, loop=lambda x: x, stops=True)
+bounded = elementwise("bounded", lambda x, y, out: (1, ZERO), real, thousand, text="rt.minimum", numpy=np.minimum, loop=np.promote_types)
+stop = elementwise("stop_gradient", None, text="{0}", numpy=np.positive, loop=_same, stops=True)
 
 
 @implements(np.where)
@@ -542,33 +528,44 @@ def _conjugate_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Se
     return [np.conjugate(bars[0])]
 
 
-def _part(part: str, put: Callable[..., object]) -> Structure:
-    """The structure of a view of the real or imaginary part; `put` gives the whole with another part."""
-    return ENTRYWISE._replace(view=True, put=put, layout=LayoutRule("operands", part=part))
+def _modulus_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+    return [2.0 * (np.real(args[0]) * np.real(dots[0]) + np.imag(args[0]) * np.imag(dots[0]))]
 
 
-conjugate = elementwise(
-    "conjugate", "", None, complex_formulas=(formulas.CONJUGATE,), loop=lambda x: x, sample=(plane,),
-    rules=(_conjugate_jvp, _conjugate_vjp),
-)
-real_part = elementwise(
-    "real", "", None, complex_formulas=(formulas.REAL,), numpy=lambda x: np.asarray(x).real.copy()[()], loop=_real_type, sample=(plane,),
-    rules=(lambda dots, args, outs: [np.real(dots[0])], lambda bars, args, outs: [bars[0].astype(args[0].dtype)]),
-    structure=_part("real", lambda parent, new: apply(pair, new, apply(imag_part, parent))),
-)
-imag_part = elementwise(
-    "imag", "", None, complex_formulas=(formulas.IMAG,), numpy=lambda x: np.asarray(x).imag.copy()[()], loop=_real_type, sample=(plane,),
-    rules=(lambda dots, args, outs: [np.imag(dots[0])], lambda bars, args, outs: [apply(pair, np.zeros_like(bars[0]), -bars[0])]),
-    structure=_part("imag", lambda parent, new: apply(pair, apply(real_part, parent), new)),
-)
-squared_modulus = elementwise(
-    "squared_modulus",
-    "", None, complex_formulas=(formulas.SQUARED_MODULUS,), numpy=lambda x: np.square(np.absolute(x)), loop=_real_type, sample=(plane,),
-    rules=(
-        lambda dots, args, outs: [2.0 * (np.real(args[0]) * np.real(dots[0]) + np.imag(args[0]) * np.imag(dots[0]))],
-        lambda bars, args, outs: [2.0 * bars[0] * np.conjugate(args[0])],
-    ),
-)
+def _modulus_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+    return [2.0 * bars[0] * np.conjugate(args[0])]
+
+
+def _squared(x: object) -> object:
+    return np.square(np.absolute(x))
+
+
+def _real_bar(bar: TracedArray) -> TracedArray:
+    return bar.astype(_complex_type(bar.dtype, bar.dtype))
+
+
+def _imag_bar(bar: TracedArray) -> TracedArray:
+    return apply(pair, np.zeros_like(bar), -bar)
+
+
+def _part(name: str, part: Callable[..., object], whole: Callable[..., object], put: Callable[..., object]) -> Primitive:
+    """A part of complex numbers: `whole` makes its cotangent one of the number, ``put(z, part)`` is z with another part."""
+
+    def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+        return [part(dots[0])]
+
+    def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+        return [whole(bars[0])]
+
+    view = {"view": True, "put": put, "layout": LayoutRule("operands", part=name)}
+    copied = lambda x: part(np.asarray(x)).copy()[()]  # noqa: E731 - a line
+    return elementwise(name, None, plane, text="", numpy=copied, loop=_real_type, rules=(jvp, vjp), **view)
+
+
+conjugate = elementwise("conjugate", None, plane, text="", loop=_same, rules=(_conjugate_jvp, _conjugate_vjp))
+real_part = _part("real", np.real, _real_bar, lambda z, x: apply(pair, x, apply(imag_part, z)))
+imag_part = _part("imag", np.imag, _imag_bar, lambda z, y: apply(pair, apply(real_part, z), y))
+squared_modulus = elementwise("squared_modulus", None, plane, text="", numpy=_squared, loop=_real_type, rules=(_modulus_jvp, _modulus_vjp))
 
 
 def _pair_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
@@ -579,10 +576,7 @@ def _pair_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequenc
     return [np.real(bars[0]), -np.imag(bars[0])]
 
 
-pair = elementwise(
-    "complex", "", None, complex_formulas=(formulas.PAIR,), numpy=_paired, loop=_complex_type, sample=(real, real),
-    rules=(_pair_jvp, _pair_vjp),
-)
+pair = elementwise("complex", None, real, real, text="", numpy=_paired, loop=_complex_type, rules=(_pair_jvp, _pair_vjp))
 
 
 def conjugate_call(x: object, **keywords: object) -> object:

@@ -26,24 +26,26 @@ from ...facets import (
     Kink,
     LayoutRule,
     Lowering,
-    Rewrite,
     Rules,
     Structure,
 )
 from ...foreign_errors import not_foreign
-from ...kernel_rule import ComplexFormula, KernelRule, Kind
+from ...kernel_rule import KernelRule, Kind
 from ...primitive import UFUNCS, ZERO, Primitive, Sample, register
-from ...trace import TracedArray, apply, current, unsupported
+from ...trace import TracedArray, apply, apply_many, current, unsupported
 from ...trace.local_arrays import LocalArray, TracedLocalArray
 from ...trace.operation_cache import ARITHMETIC
 from ...trace.recorder import objects_met
 from ...trace.ufunc_fast_path import enter
 from ..late_term_rules import signed
+from ..rewrites.arithmetic_rewrites import REWRITES
 from ..shapes import axis_maps
-from .broadcasting import align, stretch
+from .broadcasting import align, all_mapped, stretch
+from .complex_formulas import COMPLEX_FORMULAS
 from .sample_domains import real
 
 Rule = Callable[..., object]
+Arrays = Callable[..., tuple[np.ndarray, ...]]  # a maker of arguments, from a random generator
 Partials = Callable[..., Sequence[object]] | tuple[int, ...]
 
 
@@ -154,52 +156,70 @@ _OPERATORS = {
 
 def elementwise(
     name: str,
-    text: str | KernelRule,
     partials: Partials | None,
-    *,
+    *sample: Callable[..., np.ndarray],
+    text: str | KernelRule | None = None,
     numpy: Callable[..., object] | None = None,
-    sample: Sequence[Callable[..., np.ndarray]] = (),
     loop: Callable[..., np.dtype] | None = None,
-    kind: Kind = Kind.ELEMENTWISE,
     params: dict[str, object] | None = None,
     rules: tuple[Rule, Rule] | None = None,
     kink: Kink | None = None,
     unit_slopes: bool = False,
     stops: bool = False,
-    structure: Structure = ENTRYWISE,
-    complex_formulas: tuple[ComplexFormula, ...] = (),
-    rewrites: tuple[Rewrite, ...] = (),
+    **structure: object,
 ) -> Primitive:
     """An op applied entry by entry, computed by `numpy`, or else by NumPy's ufunc of that name.
 
-    It is tested on `sample`, a maker of arrays for each argument, or else on `real` ones.
+    It is tested on `sample`, a maker of arrays for each argument, or one (by default `real`) for all of a ufunc's.
     ``partials(*args, out)`` gives the partial derivative for each argument: an array, ``1`` or ``-1``, or
-    `ZERO`. A tuple of ``1`` and ``-1`` stands for itself, None for an op whose derivative is zero wherever it
-    exists. An op that selects instead of multiplying gives its ``rules`` (JVP, VJP) itself. The `text` of an
-    entry is an expression, or a rule that says more; an op of complex numbers has no kernel yet, and no `text`.
+    `ZERO`; of a function of one argument it may be the slope itself. A tuple of ``1`` and ``-1`` stands for
+    itself, None for an op whose derivative is zero wherever it exists. An op that selects instead of multiplying
+    gives its ``rules`` (JVP, VJP) itself. The `text` of an entry is `kernel_rule`'s; an op of complex numbers has
+    no kernel yet, and the text ``""``. Its kind in kernels, formulas of complex numbers and rewrites follow from
+    its name. `structure` are fields in which it differs from `ENTRYWISE`.
     """
     jvp, vjp = rules or slope_rules(partials)
     function: Callable[..., object] = numpy or getattr(np, name)
     ufunc = function if isinstance(function, np.ufunc) else None
-    makers = sample or (real,) * (ufunc.nin if ufunc else 0)
+    makers = for_each(sample or (real,), ufunc.nin) if ufunc else sample
 
     def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
         return [apply(primitive, *align(args, mapped), **params)]
 
-    samples = (Sample(lambda rng: tuple(make(rng, (2, 3)) for make in makers), params or {}),) if makers else ()
+    samples = (Sample(lambda rng: tuple(make(rng, (2, 3)) for make in makers), params or {}),)
     record = Rules(
         elementwise_type(loop or _ufunc_loop(ufunc)), function, jvp, vjp, batch, kink=kink, stops=stops,
         flat=partials is None and rules is None, unit_slopes=unit_slopes or isinstance(partials, tuple),
     )  # fmt: skip
     if isinstance(partials, tuple):
-        structure = structure._replace(terms=partial(signed, signs=partials))
-    rule = KernelRule(kind, text) if isinstance(text, str) else text
-    operator_rule = _OPERATORS.get(rule.text, EagerRule())
-    lowering = Lowering(rule if rule.text else None, complex_formulas, operator_rule, rewrites=rewrites)
-    primitive = register(Primitive(name, "elementwise", record, structure, lowering, samples))
+        structure = {"terms": partial(signed, signs=partials), **structure}
+    rule = kernel_rule(name, text, len(makers))
+    eager = _OPERATORS.get(rule.text, EagerRule()) if rule else EagerRule()
+    lowering = Lowering(rule, COMPLEX_FORMULAS.get(name, ()), eager, rewrites=REWRITES.get(name, ()))
+    primitive = register(Primitive(name, "elementwise", record, ENTRYWISE._replace(**structure), lowering, samples))
     if ufunc is not None and loop is None:
         UFUNCS[ufunc] = ufunc_caller(primitive, ufunc)
     return primitive
+
+
+def for_each(makers: Sequence[Callable[..., np.ndarray]], count: int) -> Sequence[Callable[..., np.ndarray]]:
+    """A maker of arrays for each of `count` arguments; one serves for all of them."""
+    return tuple(makers) * count if len(makers) == 1 else makers
+
+
+_KINDS = {kind.value: kind for kind in Kind if kind.is_elementwise}
+
+
+def kernel_rule(name: str, text: str | KernelRule | None, count: int) -> KernelRule | None:
+    """How kernels compute an op of `count` operands; None for the text ``""``.
+
+    `text` is an expression, a function that is called with the operands, or a rule that says more. By default it is
+    the word of the op's name (`kernels/ir/word_table.py`).
+    """
+    if isinstance(text, KernelRule) or not (text := f"rt.{name}" if text is None else text):
+        return text or None
+    operands = ", ".join([f"{{{k}}}" for k in range(count)])
+    return KernelRule(_KINDS.get(name, Kind.ELEMENTWISE), text if "{" in text else f"{text}({operands})")
 
 
 def _ufunc_loop(ufunc: np.ufunc) -> Callable[..., np.dtype]:
@@ -212,7 +232,10 @@ def slope_rules(partials: Partials | None) -> tuple[Rule, Rule]:
     def slopes(args: Sequence[TracedArray], out: TracedArray, params: dict[str, object]) -> Sequence[object]:
         if partials is None or not out.type.floating:
             return [ZERO] * len(args)
-        return partials if isinstance(partials, tuple) else partials(*args, out, **params)
+        if isinstance(partials, tuple):
+            return partials
+        by = partials(*args, out, **params)
+        return by if isinstance(by, (tuple, list)) else (by,)
 
     def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], **params: object) -> list[object]:
         pairs = [(d, p() if callable(p) else p) for d, p in zip(dots, slopes(args, outs[0], params), strict=True) if d is not ZERO]
@@ -245,20 +268,33 @@ def add_up(terms: Sequence[object]) -> object:
     return total
 
 
+def with_batch_axis(
+    op: Primitive, args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object
+) -> list[object]:
+    """Batching rule: all arguments get the batch axis in front, and the parameter `axis`, if there is one, counts one more."""
+    if "axis" in params:
+        params["axis"] += 1
+    return [*apply_many(op, *all_mapped(args, mapped, size), **params)]
+
+
 def opaque_op(
-    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], jvp: Rule, vjp: Rule, batch: Rule,
-    *samples: Sample, structure: Structure = PLAIN, lowering: Lowering = BY_REFERENCE, flat: bool = False,
+    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Rule, jvp: Rule, vjp: Rule, *samples: Sample | Arrays,
+    batch: Rule | None = None, family: str = "opaque", structure: Structure = PLAIN, lowering: Lowering = BY_REFERENCE, **flags: object,
 ) -> Primitive:  # fmt: skip
-    """An op of no family, which states all of its rules."""
-    rules = Rules(infer, evaluate, jvp, vjp, batch, flat=flat)
-    return register(Primitive(name, "opaque", rules, structure, lowering, samples))
+    """An op that states its rules; `batch` is by default `with_batch_axis`, `flags` are further fields of `Rules`.
+
+    A sample without parameters may be the maker of its arrays alone.
+    """
+    rules = Rules(infer, evaluate, jvp, vjp, batch or (lambda *args, **params: with_batch_axis(op, *args, **params)), **flags)
+    wrapped = tuple([sample if isinstance(sample, Sample) else Sample(sample) for sample in samples])
+    op = register(Primitive(name, family, rules, structure, lowering, wrapped))
+    return op
 
 
 def flat_op(
-    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], batch: Rule, *samples: Sample,
-    structure: Structure = PLAIN, lowering: Lowering = BY_REFERENCE,
-) -> Primitive:  # fmt: skip
-    """An op that carries no derivative, such as the order of numbers."""
+    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], *samples: Sample | Arrays, **facts: object
+) -> Primitive:
+    """An op that carries no derivative, such as the order of numbers; `facts` as in `opaque_op`."""
 
     def jvp(dots: object, args: object, outs: Sequence[object], **_: object) -> list[object]:
         return [ZERO] * len(outs)
@@ -266,7 +302,7 @@ def flat_op(
     def vjp(bars: object, args: Sequence[object], outs: object, **_: object) -> list[object]:
         return [ZERO] * len(args)
 
-    return opaque_op(name, infer, evaluate, jvp, vjp, batch, *samples, structure=structure, lowering=lowering, flat=True)
+    return opaque_op(name, infer, evaluate, jvp, vjp, *samples, flat=True, **facts)
 
 
 def linear(
@@ -275,14 +311,14 @@ def linear(
     transpose: Callable[..., object],
     *,
     evaluate: Callable[..., object],
-    batch: Callable[..., object],
+    batch: Callable[..., object] | None = None,
     structure: Structure = PLAIN,
     lowering: Lowering = BY_REFERENCE,
     samples: tuple[Sample, ...] = (),
 ) -> Primitive:
     """A linear op of one argument: ``transpose(bar, src, **params)`` with `src` the argument's type.
 
-    ``batch(x, **params)`` is the op on an array with one more leading axis.
+    ``batch(x, **params)`` is the op on an array with one more leading axis, by default as `with_batch_axis` has it.
     """
 
     def bars(bar: TracedArray, args: Sequence[TracedArray], **params: object) -> list[object]:
@@ -291,9 +327,8 @@ def linear(
     def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
         return [batch(args[0], **params)]
 
-    return multilinear(
-        name, infer, bars, ((0,),), evaluate=evaluate, batch=batched, structure=structure, lowering=lowering, samples=samples
-    )
+    rule = batched if batch else None
+    return multilinear(name, infer, bars, ((0,),), evaluate=evaluate, batch=rule, structure=structure, lowering=lowering, samples=samples)
 
 
 def multilinear(
@@ -303,18 +338,15 @@ def multilinear(
     groups: Sequence[Sequence[int]] | None = None,
     *,
     evaluate: Callable[..., object],
-    batch: Rule,
-    family: str = "linear",
-    overwrite: Callable[..., object] | None = None,
-    structure: Structure = PLAIN,
-    lowering: Lowering = BY_REFERENCE,
     samples: tuple[Sample, ...] = (),
+    family: str = "linear",
+    **facts: object,
 ) -> Primitive:
     """An op that is linear in the arguments of each group taken together, while arguments of other groups stand still.
 
     `groups` holds places of arguments; None is one group of all. Arguments of no group are indices, which do not
     move. ``transposes(bar, args, **params)`` gives the cotangents of the leading arguments, without indices after
-    them.
+    them. `facts` as in `opaque_op`.
     """
 
     def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> list[object]:
@@ -329,9 +361,8 @@ def multilinear(
         cotangents = transposes(bars[0], args, **params)
         return [*cotangents, *[ZERO] * (len(args) - len(cotangents))]
 
-    rules = Rules(infer, evaluate, jvp, vjp, batch, overwrite)
-    primitive = Primitive(name, family, rules, structure, lowering, samples)
-    return register(primitive)
+    primitive = opaque_op(name, infer, evaluate, jvp, vjp, *samples, family=family, **facts)
+    return primitive
 
 
 def _tangent(dot: object, argument: TracedArray) -> object:

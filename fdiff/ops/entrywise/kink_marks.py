@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, broadcast
-from ...facets import Kink, LayoutRule, Rules, Structure
-from ...primitive import ZERO, Primitive, Sample, register
+from ...facets import Kink, LayoutRule, Structure
+from ...primitive import ZERO, Sample
 from ...trace import TracedArray, apply
 from ..shapes.axis_maps import entrywise
 from .broadcasting import align, stretch
-from .families import elementwise_type
+from .families import elementwise_type, opaque_op
 from .sample_domains import real, truth
 
 
@@ -41,24 +41,24 @@ def _jvp(dots: Sequence[object], args: object, outs: Sequence[TracedArray], **_:
     return [stretch(dots[0], outs[0].shape)]
 
 
+def _vjp(bars: Sequence[object], args: object, outs: object, **_: object) -> list[object]:
+    return [bars[0], ZERO]
+
+
+def _spread(x: object, condition: object, **_: object) -> object:
+    return np.array(np.broadcast_to(x, broadcast(np.shape(x), np.shape(condition))))[()]
+
+
 def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
     return [apply(mark, *align(args, mapped), **params)]
 
 
 # The identity op on the result of `function`, which has no derivative where the condition holds: at `point`. With
 # `always` even the use of the value there is reported.
-mark = register(
-    Primitive(
-        "mark", "elementwise",
-        Rules(
-            elementwise_type(_marked_dtype),
-            lambda x, condition, **_: np.array(np.broadcast_to(x, broadcast(np.shape(x), np.shape(condition))))[()], _jvp,
-            lambda bars, args, outs, **_: [bars[0], ZERO], _batch, kink=Kink("a marked point", lambda x, condition, **_: (condition, None)),
-        ),
-        Structure(axis_map=entrywise, layout=LayoutRule("operands")),
-        samples=(Sample(lambda rng: (real(rng, (2, 3)), truth(rng, (2, 3))), {"always": False, "function": "f", "point": "0"}),),
-    )
-)  # fmt: skip
+_MARKED = Kink("a marked point", lambda x, condition, **_: (condition, None))
+_FIELDS = {"family": "elementwise", "kink": _MARKED, "structure": Structure(axis_map=entrywise, layout=LayoutRule("operands"))}
+_SAMPLE = Sample(lambda rng: (real(rng, (2, 3)), truth(rng, (2, 3))), {"always": False, "function": "f", "point": "0"})
+mark = opaque_op("mark", elementwise_type(_marked_dtype), _spread, _jvp, _vjp, _SAMPLE, batch=_batch, **_FIELDS)
 
 
 def marked(out: TracedArray, condition: Callable[[], object], function: str, point: str) -> TracedArray:

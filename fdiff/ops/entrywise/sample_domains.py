@@ -38,6 +38,10 @@ def count(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.integers(0, 5, shape)
 
 
+def thousand(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return np.full(shape, 1e3)
+
+
 def plane(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Complex numbers away from the axes, where the branch cuts of most functions lie."""
     return real(rng, shape) + 1j * real(rng, shape)

@@ -12,8 +12,7 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, broadcast
-from ...kernel_rule import KernelRule, Kind, Routine
-from ...primitive import ZERO, Sample
+from ...primitive import ZERO
 from ...trace import TracedArray, apply
 from ..entrywise.broadcasting import stretch, unbroadcast
 from ..entrywise.families import add_up
@@ -46,10 +45,7 @@ def _cholesky_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [apply(cholesky_bar, outs[0], bars[0])]
 
 
-cholesky_ = stacked_op(
-    "cholesky", same_type, np.linalg.cholesky, _cholesky_jvp, _cholesky_vjp, Sample(positive_definite_matrices),
-    kernel=KernelRule(Kind.CHOLESKY, routine=Routine("cholesky", inline=4)),
-)  # fmt: skip
+cholesky_ = stacked_op("cholesky", same_type, np.linalg.cholesky, _cholesky_jvp, _cholesky_vjp, positive_definite_matrices, inline=4)
 
 
 def _low_bar(low: np.ndarray, bar: np.ndarray) -> np.ndarray:
@@ -84,6 +80,8 @@ def _low_bar_type(low: ArrayType, bar: ArrayType) -> tuple[ArrayType, ...]:
     return (ArrayType(broadcast(low.shape, bar.shape), low.dtype),)
 
 
-_FACTORS = Sample(lambda rng: (np.linalg.cholesky(*positive_definite_matrices(rng)), rng.normal(size=(2, 3, 3))))
-_BAR = KernelRule(Kind.ROUTINE, routine=Routine("cholesky_bar", broadcast=True, inline=4))
-cholesky_bar = stacked_op("cholesky_bar", _low_bar_type, _low_bar, _low_bar_jvp, _low_bar_vjp, _FACTORS, kernel=_BAR)
+def _factors(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    return np.linalg.cholesky(*positive_definite_matrices(rng)), rng.normal(size=(2, 3, 3))
+
+
+cholesky_bar = stacked_op("cholesky_bar", _low_bar_type, _low_bar, _low_bar_jvp, _low_bar_vjp, _factors, broadcast=True, inline=4)

@@ -20,6 +20,8 @@ pairing is ``Re(bar * dot)``), so that transposes are Hermitian: ``Re(tr(x_bar^H
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType, real_dtype
@@ -36,6 +38,7 @@ from .stacked_matrices import (
     hermitian_cotangents,
     mh,
     normal_matrices,
+    output_of,
     reciprocal_or_zero,
     scale_columns,
     stacked_op,
@@ -131,14 +134,20 @@ def _eigvalsh_vjp(bars: Bars, args: Args, outs: Args, *, uplo: str) -> list[obje
     return [tape_cotangent(triangle_cotangent(scale_columns(v, bars[0]) @ mh(v), uplo), args[0])]
 
 
-eigh = stacked_op(
-    "eigh", _eigh_type, lambda a, *, uplo: tuple(np.linalg.eigh(a, uplo)), _eigh_jvp, _eigh_vjp,
-    Sample(well_separated_matrices(2, 3, 3), {"uplo": "L"}), Sample(well_separated_matrices(3, 3), {"uplo": "U"}),
-)  # fmt: skip
-eigvalsh = stacked_op(
-    "eigvalsh", lambda a, *, uplo: _eigh_type(a, uplo=uplo)[:1], lambda a, *, uplo: np.linalg.eigvalsh(a, uplo), _eigvalsh_jvp,
-    _eigvalsh_vjp, Sample(normal_matrices(2, 3, 3), {"uplo": "L"}), Sample(normal_matrices(3, 3), {"uplo": "U"}),
-)  # fmt: skip
+def _eigh(a: np.ndarray, *, uplo: str) -> tuple[np.ndarray, ...]:
+    return tuple(np.linalg.eigh(a, uplo))
+
+
+def _eigvalsh(a: np.ndarray, *, uplo: str) -> np.ndarray:
+    return np.linalg.eigvalsh(a, uplo)
+
+
+def _triangles(make: Callable[..., Callable[..., object]]) -> list[Sample]:
+    return [Sample(make(2, 3, 3), {"uplo": "L"}), Sample(make(3, 3), {"uplo": "U"})]
+
+
+eigh = stacked_op("eigh", _eigh_type, _eigh, _eigh_jvp, _eigh_vjp, *_triangles(well_separated_matrices))
+eigvalsh = stacked_op("eigvalsh", output_of(_eigh_type, 0), _eigvalsh, _eigvalsh_jvp, _eigvalsh_vjp, *_triangles(normal_matrices))
 
 # --- eigenvalues of any square matrix ---------------------------------------------------------
 
@@ -201,11 +210,9 @@ def _eigvals(a: np.ndarray, *, real: bool) -> np.ndarray:
     return w.astype(a.dtype if real else complex_dtype(a.dtype), copy=False)
 
 
-eig = stacked_op("eig", _eig_type, _eig, _eig_jvp, _eig_vjp, Sample(well_separated_matrices(2, 3, 3), {"real": True}))
-eigvals = stacked_op(
-    "eigvals", lambda a, *, real: _eig_type(a, real=real)[:1], _eigvals, _eigvals_jvp, _eigvals_vjp,
-    Sample(well_separated_matrices(2, 3, 3), {"real": True}),
-)
+_REAL = Sample(well_separated_matrices(2, 3, 3), {"real": True})
+eig = stacked_op("eig", _eig_type, _eig, _eig_jvp, _eig_vjp, _REAL)
+eigvals = stacked_op("eigvals", output_of(_eig_type, 0), _eigvals, _eigvals_jvp, _eigvals_vjp, _REAL)
 
 
 def _all_real(a: np.ndarray, *, kept: int) -> np.ndarray:
@@ -222,7 +229,7 @@ def _real_batch(args: Args, mapped: object, size: int, *, kept: int) -> list[obj
 
 _SPECTRA = [Sample(well_separated_matrices(2, 3, 3), {"kept": 1}), Sample(normal_matrices(4, 3, 3), {"kept": 0})]
 # Whether all eigenvalues are real, over all but the first `kept` axes; the dtype of NumPy's result depends on it.
-real_spectrum = flat_op("real_spectrum", _real_type, _all_real, _real_batch, *_SPECTRA)
+real_spectrum = flat_op("real_spectrum", _real_type, _all_real, *_SPECTRA, batch=_real_batch)
 
 
 def has_real_spectrum(a: TracedArray) -> bool:

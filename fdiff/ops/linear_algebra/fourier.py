@@ -44,7 +44,6 @@ dft = linear(
     lambda x, *, axis, norm, inverse: (x,),
     lambda bar, src, *, axis, norm, inverse: apply(dft, bar, axis=axis, norm=norm, inverse=inverse),
     evaluate=lambda x, *, axis, norm, inverse: (np.fft.ifft if inverse else np.fft.fft)(x, axis=axis, norm=norm),
-    batch=lambda x, *, axis, norm, inverse: apply(dft, x, axis=axis + 1, norm=norm, inverse=inverse),
     samples=(*_samples(plane, inverse=False), *_samples(plane, inverse=True)),
 )
 
@@ -75,7 +74,6 @@ rdft = linear(
     lambda x, *, axis, norm: (ArrayType(_with(x.shape, axis, x.shape[axis] // 2 + 1), np.result_type(x.dtype, np.complex64)),),
     _rdft_transpose,
     evaluate=lambda x, *, axis, norm: np.fft.rfft(x, axis=axis, norm=norm),
-    batch=lambda x, *, axis, norm: apply(rdft, x, axis=axis + 1, norm=norm),
     samples=_samples(real),
 )
 irdft = linear(
@@ -83,7 +81,6 @@ irdft = linear(
     lambda x, *, axis, norm, n: (ArrayType(_with(x.shape, axis, n), real_dtype(x.dtype)),),
     _irdft_transpose,
     evaluate=lambda x, *, axis, norm, n: np.fft.irfft(x, n, axis, norm),
-    batch=lambda x, *, axis, norm, n: apply(irdft, x, axis=axis + 1, norm=norm, n=n),
     samples=(
         Sample(lambda rng: (plane(rng, (2, 3)),), {"axis": 1, "norm": "backward", "n": 4}),
         Sample(lambda rng: (plane(rng, (3, 2)),), {"axis": 0, "norm": "ortho", "n": 5}),

@@ -11,14 +11,12 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType, broadcast
-from ...facets import Rules
-from ...kernel_rule import KernelRule, Kind, Routine
-from ...primitive import PRIMITIVES, ZERO, Primitive, Sample, register
+from ...primitive import PRIMITIVES, ZERO, Sample
 from ...trace import TracedArray, apply, current
 from ...trace.exception_context import inside_try
 from ...trace.function_to_tape import record
 from ..entrywise.broadcasting import stretch, unbroadcast
-from ..entrywise.families import add_up
+from ..entrywise.families import add_up, flat_op
 from .stacked_matrices import (
     Args,
     Bars,
@@ -48,8 +46,7 @@ def _solve_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [unbroadcast(a_bar, args[0].shape), unbroadcast(b_bar, args[1].shape)]
 
 
-_SOLVE = KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True, inline=4))
-solve = stacked_op("solve", solved_type, np.linalg.solve, _solve_jvp, _solve_vjp, Sample(_systems), kernel=_SOLVE)
+solve = stacked_op("solve", solved_type, np.linalg.solve, _solve_jvp, _solve_vjp, _systems, scratch=1, columns=True, inline=4)
 
 
 def _scalar_each(a: ArrayType) -> tuple[ArrayType, ...]:
@@ -70,10 +67,7 @@ def _paired(a: object, b: object) -> TracedArray:
     return np.sum(a * b, axis=(-2, -1))
 
 
-inv = stacked_op(
-    "inv", same_type, np.linalg.inv, inverse_jvp, inverse_vjp, Sample(regular_matrices(3)),
-    kernel=KernelRule(Kind.ROUTINE, routine=Routine("inv", scratch=1, inline=4)),
-)
+inv = stacked_op("inv", same_type, np.linalg.inv, inverse_jvp, inverse_vjp, regular_matrices(3), scratch=1, inline=4)
 
 
 def cofactors(a: np.ndarray) -> np.ndarray:
@@ -159,13 +153,15 @@ def _minors_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [unbroadcast(bar, arg.shape) for bar, arg in zip(whole, args, strict=True)]
 
 
+def _cofactor_moves(moves: Bars, args: Args, outs: Args) -> list[object]:
+    """The rule of both modes."""
+    return [apply(minors, args[0], moves[0])]
+
+
 minors = stacked_op("minors", _minors_type, _minors, _minors_jvp, _minors_vjp, _minors_sample(1), _minors_sample(2))
-cofactor = stacked_op(
-    "cofactor", same_type, cofactors, lambda dots, args, outs: [apply(minors, args[0], dots[0])],
-    lambda bars, args, outs: [apply(minors, args[0], bars[0])],
-    Sample(regular_matrices(3), cotangent_kernels=False),  # exact at any rank by singular values, for which there is no routine
-    kernel=KernelRule(Kind.ROUTINE, routine=Routine("cofactor", scratch=2, scratch_dtype="f8", inline=2)),
-)  # fmt: skip
+# Minors are exact at any rank by singular values, for which there is no routine.
+_REGULAR, _ROUTINE = Sample(regular_matrices(3), cotangent_kernels=False), {"scratch": 2, "scratch_dtype": "f8", "inline": 2}
+cofactor = stacked_op("cofactor", same_type, cofactors, _cofactor_moves, _cofactor_moves, _REGULAR, **_ROUTINE)
 
 
 def _det_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
@@ -176,16 +172,20 @@ def _det_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [_weighted(bars[0], apply(cofactor, args[0]))]
 
 
-det = stacked_op(
-    "det", _scalar_each, np.linalg.det, _det_jvp, _det_vjp, Sample(regular_matrices(3)),
-    kernel=KernelRule(Kind.ROUTINE, routine=Routine("det", scratch=1, inline=4)),
-)
-slogdet = stacked_op(
-    "slogdet", _two_each, lambda a: tuple(np.linalg.slogdet(a)),
-    lambda dots, args, outs: [ZERO, _paired(mt(apply(inv, args[0])), dots[0])],
-    lambda bars, args, outs: [ZERO if bars[1] is ZERO else _weighted(bars[1], mt(apply(inv, args[0])))], Sample(regular_matrices(3)),
-    kernel=KernelRule(Kind.ROUTINE, routine=Routine("slogdet", scratch=1, inline=4)),
-)  # fmt: skip
+def _slogdet_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    return [ZERO, _paired(mt(apply(inv, args[0])), dots[0])]
+
+
+def _slogdet_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    return [ZERO if bars[1] is ZERO else _weighted(bars[1], mt(apply(inv, args[0])))]
+
+
+def _slogdet(a: np.ndarray) -> tuple[np.ndarray, ...]:
+    return tuple(np.linalg.slogdet(a))
+
+
+det = stacked_op("det", _scalar_each, np.linalg.det, _det_jvp, _det_vjp, regular_matrices(3), scratch=1, inline=4)
+slogdet = stacked_op("slogdet", _two_each, _slogdet, _slogdet_jvp, _slogdet_vjp, regular_matrices(3), scratch=1, inline=4)
 
 
 def _refused(a: np.ndarray, *, name: str, lead: int) -> np.ndarray:
@@ -199,16 +199,16 @@ def _refused(a: np.ndarray, *, name: str, lead: int) -> np.ndarray:
     return out[()]
 
 
-refused = register(
-    Primitive(
-        "refused", "",
-        Rules(
-            lambda a, *, name, lead: (ArrayType(a.shape[:lead], BOOL),), _refused,
-            batch=lambda args, mapped, size, *, name, lead: [apply(refused, args[0], name=name, lead=lead + 1)], flat=True,
-        ),
-        samples=(Sample(lambda rng: (np.stack([np.eye(2), np.zeros((2, 2))]),), {"name": "inv", "lead": 1}),),
-    )
-)  # fmt: skip
+def _refused_type(a: ArrayType, *, name: str, lead: int) -> tuple[ArrayType, ...]:
+    return (ArrayType(a.shape[:lead], BOOL),)
+
+
+def _refused_batch(args: Args, mapped: object, size: int, *, name: str, lead: int) -> list[object]:
+    return [apply(refused, args[0], name=name, lead=lead + 1)]
+
+
+_SAMPLE = Sample(lambda rng: (np.stack([np.eye(2), np.zeros((2, 2))]),), {"name": "inv", "lead": 1})
+refused = flat_op("refused", _refused_type, _refused, _SAMPLE, batch=_refused_batch)
 
 
 def attempt(name: str, a: TracedArray) -> None:

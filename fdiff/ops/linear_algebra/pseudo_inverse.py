@@ -13,7 +13,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, real_dtype
 from ...primitive import ZERO, Sample
-from ...trace import TracedArray, apply, apply_many
+from ...trace import TracedArray, apply
 from ..entrywise.broadcasting import all_mapped
 from ..entrywise.families import add_up, opaque_op
 from .eigenvalues import hermitian_of_triangle
@@ -60,15 +60,11 @@ def _stein_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [r_bar @ mt(x @ n), r_bar, mt(p @ x) @ r_bar]
 
 
-def _stein_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
-    return [apply(stein, *all_mapped(args, mapped, size))]
-
-
 def _stein_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return 0.2 * rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 4)), 0.2 * rng.normal(size=(2, 4, 4))
 
 
-stein = opaque_op("stein", lambda p, r, n: (r,), _stein, _stein_jvp, _stein_vjp, _stein_batch, Sample(_stein_sample))
+stein = opaque_op("stein", lambda p, r, n: (r,), _stein, _stein_jvp, _stein_vjp, _stein_sample)
 
 
 def rcond_truncates(rcond: object, a: TracedArray) -> bool:
@@ -160,7 +156,7 @@ _PINVS = [
     _pinv_sample((2, 4, 3), 1e-12), _pinv_sample((2, 3), 1e-12), _pinv_sample((3, 3), 1e-12, hermitian=True),
     _pinv_sample((4, 3), 0.5, truncates=True),
 ]
-pinv = opaque_op("pinv", _pinv_type, _pinv, _pinv_jvp, _pinv_vjp, _pinv_batch, *_PINVS)
+pinv = opaque_op("pinv", _pinv_type, _pinv, _pinv_jvp, _pinv_vjp, *_PINVS, batch=_pinv_batch)
 
 
 def _lstsq_type(a: ArrayType, b: ArrayType, *, rcond: float) -> tuple[ArrayType, ...]:
@@ -205,16 +201,12 @@ def _lstsq_vjp(bars: Bars, args: Args, outs: Args, *, rcond: float) -> list[obje
     return [a_bar, b_bar]
 
 
-def _lstsq_batch(args: Args, mapped: Sequence[bool], size: int, *, rcond: float) -> Sequence[object]:
-    return apply_many(lstsq_, *all_mapped(args, mapped, size), rcond=rcond)
-
-
 def _lstsq_sample(rows: int, rcond: float) -> Sample:
     return Sample(lambda rng: (rng.normal(size=(rows, 3)), rng.normal(size=(rows, 2))), {"rcond": rcond})
 
 
 _FITS = [_lstsq_sample(4, 1e-14), _lstsq_sample(2, -1.0), _lstsq_sample(4, 0.5)]
-lstsq_ = opaque_op("lstsq", _lstsq_type, _lstsq, _lstsq_jvp, _lstsq_vjp, _lstsq_batch, *_FITS)
+lstsq_ = opaque_op("lstsq", _lstsq_type, _lstsq, _lstsq_jvp, _lstsq_vjp, *_FITS)
 
 
 def _inverted(a: np.ndarray) -> np.ndarray:
@@ -226,4 +218,4 @@ def _inverted(a: np.ndarray) -> np.ndarray:
 
 
 # As `inv`, for condition numbers, which are infinite for singular matrices.
-inv_or_nan = stacked_op("inv_or_nan", lambda a: (a,), _inverted, inverse_jvp, inverse_vjp, Sample(well_separated_matrices(2, 3, 3)))
+inv_or_nan = stacked_op("inv_or_nan", lambda a: (a,), _inverted, inverse_jvp, inverse_vjp, well_separated_matrices(2, 3, 3))

@@ -11,9 +11,9 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...primitive import ZERO, Sample
+from ...primitive import ZERO
 from ...trace import TracedArray, apply
-from ..entrywise.families import add_up
+from ..entrywise.families import add_up, flat_op
 from .matrix_ops import solve
 from .singular_values import orthogonal_part
 from .stacked_matrices import (
@@ -56,8 +56,7 @@ def _qr_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [tape_cotangent(mh(apply(solve, r, mh(y_bar))), args[0])]
 
 
-_SAMPLES = Sample(normal_matrices(2, 4, 3)), Sample(normal_matrices(3, 3))
-qr_ = stacked_op("qr", _qr_type, lambda a: tuple(np.linalg.qr(a)), _qr_jvp, _qr_vjp, *_SAMPLES)
+qr_ = stacked_op("qr", _qr_type, lambda a: tuple(np.linalg.qr(a)), _qr_jvp, _qr_vjp, normal_matrices(2, 4, 3), normal_matrices(3, 3))
 
 
 def _flips(q: np.ndarray) -> np.ndarray:
@@ -82,10 +81,7 @@ def _orthonormal(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return (np.linalg.qr(rng.normal(size=(2, 5, 3)))[0],)
 
 
-flips = stacked_op(
-    "qr_flips", lambda q: (ArrayType((*q.shape[:-2], q.shape[-1]), q.dtype),), _flips, lambda *_: [ZERO], lambda *_: [ZERO],
-    Sample(_orthonormal), flat=True,
-)
+flips = flat_op("qr_flips", lambda q: (ArrayType((*q.shape[:-2], q.shape[-1]), q.dtype),), _flips, _orthonormal)
 
 
 def complete_q(q: TracedArray) -> TracedArray:

@@ -30,6 +30,7 @@ from .stacked_matrices import (
     hermitian_cotangents,
     mh,
     normal_matrices,
+    output_of,
     reciprocal_or_zero,
     scale_columns,
     stacked_op,
@@ -170,15 +171,13 @@ def _svd(a: np.ndarray, *, full: bool, hermitian: bool) -> tuple[np.ndarray, ...
     return tuple(np.linalg.svd(a, full, hermitian=hermitian))
 
 
-svd = stacked_op(
-    "svd", _svd_type, _svd, _svd_jvp, _svd_vjp, *(
-        Sample(normal_matrices(*shape), {"full": False, "hermitian": hermitian})
-        for shape, hermitian in (((2, 4, 3), False), ((2, 3), False), ((3, 3), True))
-    ),
-)  # fmt: skip
+def _svdvals(a: np.ndarray, *, hermitian: bool) -> np.ndarray:
+    return np.linalg.svd(a, compute_uv=False, hermitian=hermitian)
+
+
+_SHAPES = {(2, 4, 3): False, (2, 3): False, (3, 3): True}
+_SVDS = [Sample(normal_matrices(*shape), {"full": False, "hermitian": hermitian}) for shape, hermitian in _SHAPES.items()]
+_VALUES = [Sample(normal_matrices(2, 4, 3), {"hermitian": False}), Sample(normal_matrices(3, 3), {"hermitian": True})]
+svd = stacked_op("svd", _svd_type, _svd, _svd_jvp, _svd_vjp, *_SVDS)
 # At a singular value of 0 the derivative given is 0, the mean of both one-sided derivatives.
-svdvals = stacked_op(
-    "svdvals", lambda a, *, hermitian: _svd_type(a, full=False, hermitian=hermitian)[1:2],
-    lambda a, *, hermitian: np.linalg.svd(a, compute_uv=False, hermitian=hermitian), svdvals_jvp, svdvals_vjp,
-    Sample(normal_matrices(2, 4, 3), {"hermitian": False}), Sample(normal_matrices(3, 3), {"hermitian": True}),
-)  # fmt: skip
+svdvals = stacked_op("svdvals", output_of(_svd_type, 1, full=False), _svdvals, svdvals_jvp, svdvals_vjp, *_VALUES)

@@ -180,7 +180,5 @@ def _known_batch(args: Args, mapped: Sequence[bool], size: int, **params: object
 
 
 # The matrix function of the first argument, whose value is the second: the program has computed it.
-known_function = Primitive(
-    "matrix_function", "opaque",
-    Rules(lambda a, x, *numbers, **_: (x,), lambda a, x, *numbers, **_: x, _known_jvp, _known_vjp, _known_batch),
-)
+_KNOWN = Rules(lambda a, x, *numbers, **_: (x,), lambda a, x, *numbers, **_: x, _known_jvp, _known_vjp, _known_batch)
+known_function = Primitive("matrix_function", "opaque", _KNOWN)

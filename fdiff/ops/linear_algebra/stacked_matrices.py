@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, broadcast
-from ...facets import Lowering, Rules
-from ...kernel_rule import KernelRule
-from ...primitive import ZERO, Primitive, Sample, register
-from ...trace import TracedArray, apply, apply_many
+from ...facets import Lowering
+from ...kernel_rule import KernelRule, Kind, Routine
+from ...primitive import ZERO, Primitive, Sample
+from ...trace import TracedArray, apply_many
+from ..entrywise.families import Arrays, opaque_op
 
 Args = Sequence[TracedArray]
 Bars = Sequence[object]
@@ -96,17 +97,28 @@ def inverse_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
 
 def stacked_op(
     name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], jvp: Callable[..., Sequence[object]],
-    vjp: Callable[..., Sequence[object]] | None, *samples: Sample, kernel: KernelRule | None = None, flat: bool = False,
+    vjp: Callable[..., Sequence[object]] | None, *samples: Sample | Arrays, kernel: KernelRule | None = None, **routine: object,
 ) -> Primitive:  # fmt: skip
-    """An op of stacks of matrices, with static parameters; a batch is a stack with one more leading axis."""
+    """An op of stacks of matrices, with static parameters; a batch is a stack with one more leading axis.
+
+    `samples` are as in `opaque_op`, `routine` are facts of the kernels' routine of this name, where they have one.
+    """
 
     def batch(args: Args, mapped: Sequence[bool], size: int, **params: object) -> Sequence[object]:
         stacks = args if len(args) == 1 else align_stacks(args, mapped, (2,) * len(args))
-        many = len(infer(*[a.type for a in stacks], **params)) > 1
-        return apply_many(primitive, *stacks, **params) if many else [apply(primitive, *stacks, **params)]
+        return apply_many(op, *stacks, **params)
 
-    primitive = Primitive(name, "opaque", Rules(infer, evaluate, jvp, vjp, batch, flat=flat), lowering=Lowering(kernel), samples=samples)
-    return register(primitive)
+    rule = KernelRule(_KINDS.get(name, Kind.ROUTINE), routine=Routine(name, **routine)) if routine else kernel
+    op = opaque_op(name, infer, evaluate, jvp, vjp, *samples, batch=batch, lowering=Lowering(rule))
+    return op
+
+
+_KINDS = {kind.value: kind for kind in Kind if kind.is_routine}
+
+
+def output_of(infer: Callable[..., tuple[ArrayType, ...]], k: int, **facts: object) -> Callable[..., tuple[ArrayType, ...]]:
+    """The type rule of output `k` alone."""
+    return lambda *types, **params: infer(*types, **params, **facts)[k : k + 1]
 
 
 # --- matrices for tests -------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...arraytype import broadcast
 from ...facets import Rewrite
 from ...primitive import PRIMITIVES
@@ -184,20 +186,24 @@ def _untransposed(b: Builder, i: int, axes: Ids) -> int:
     return reshape_of(b, i, tuple(padded[axes.index(k)] for k in range(len(axes))))
 
 
-# --- by op, in the order in which the rules are asked -----------------------------------------
-ADD = (minus_negative, drop_broadcast("add"), outer_transpose("add"))
-SUBTRACT = (plus_negative, drop_broadcast("subtract"), outer_transpose("subtract"))
-MULTIPLY = (
-    product_of_numbers,
-    times_one,
-    merge_factors,
-    times_negatives,
-    drop_broadcast("multiply"),
-    outer_transpose("multiply"),
-)
-DIVIDE = (over_one, drop_broadcast("divide"), outer_transpose("divide"))
-NEGATIVE = (double_negative,)
-POWER = (drop_broadcast("power"),)
-MAXIMUM, MINIMUM = (drop_broadcast("maximum"),), (drop_broadcast("minimum"),)
-WHERE = (one_choice, certain_choice, chosen_once, drop_broadcast("where"))
-CONVERT = (drop_conversion,)
+# By op, in the order in which the rules are asked.
+REWRITES: Mapping[str, tuple[Rewrite, ...]] = {
+    "add": (minus_negative, drop_broadcast("add"), outer_transpose("add")),
+    "subtract": (plus_negative, drop_broadcast("subtract"), outer_transpose("subtract")),
+    "multiply": (
+        product_of_numbers,
+        times_one,
+        merge_factors,
+        times_negatives,
+        drop_broadcast("multiply"),
+        outer_transpose("multiply"),
+    ),
+    "divide": (over_one, drop_broadcast("divide"), outer_transpose("divide")),
+    "negative": (double_negative,),
+    "power": (drop_broadcast("power"),),
+    "maximum": (drop_broadcast("maximum"),),
+    "minimum": (drop_broadcast("minimum"),),
+    "where": (one_choice, certain_choice, chosen_once, drop_broadcast("where")),
+    "convert": (drop_conversion,),
+    "copy": (drop_conversion,),
+}

@@ -111,7 +111,7 @@ def _sylvester_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return left, right, rng.normal(size=(2, 3, 2))
 
 
-sylvester = stacked_op("solve_sylvester", _sylvester_type, _sylvester, _sylvester_jvp, _sylvester_vjp, Sample(_sylvester_sample))
+sylvester = stacked_op("solve_sylvester", _sylvester_type, _sylvester, _sylvester_jvp, _sylvester_vjp, _sylvester_sample)
 
 # --- triangular systems -----------------------------------------------------------------------
 
@@ -200,10 +200,11 @@ def _lu_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [_rows(mt(apply(triangular, lu, mt(left), lower=False, trans=False, unit=False)), back)]
 
 
-lu_factor = stacked_op(
-    "lu_factor", _lu_type, lambda a: tuple(_each(_lu_one, a)), _lu_jvp, _lu_vjp,
-    Sample(lambda rng: (rng.normal(size=(2, 3, 3))[:, [1, 2, 0]] + 3.0 * np.eye(3)[[1, 2, 0]],)),
-)  # fmt: skip
+def _exchanged(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    return (rng.normal(size=(2, 3, 3))[:, [1, 2, 0]] + 3.0 * np.eye(3)[[1, 2, 0]],)
+
+
+lu_factor = stacked_op("lu_factor", _lu_type, lambda a: tuple(_each(_lu_one, a)), _lu_jvp, _lu_vjp, _exchanged)
 
 # --- banded systems: row k of `ab` holds the entries (j + k - u, j) ---------------------------
 

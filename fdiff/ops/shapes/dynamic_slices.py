@@ -45,13 +45,9 @@ def _spelled(start: TracedArray, *, size: int, count: int, step: int) -> object:
     return np.expand_dims(first, -1) + step * np.arange(count)
 
 
-def _batch(args: Sequence[TracedArray], *_: object, **params: object) -> list[object]:
-    return [apply(window_indices, args[0], **params)]
-
-
 _STARTS = Sample(lambda rng: (rng.integers(0, 4, (2, 3)),), {"size": 8, "count": 3, "step": 2})
 # window_indices(i)[..., k] = i + step * k, all of them from 0 to size - 1.
-window_indices = flat_op("window_indices", _infer, _positions, _batch, _STARTS, lowering=Lowering(spelled=_spelled))
+window_indices = flat_op("window_indices", _infer, _positions, _STARTS, lowering=Lowering(spelled=_spelled))
 
 
 def windows(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray, list[object]]:

@@ -102,12 +102,9 @@ scatter_add = multilinear(
     structure=Structure(structural=True, sizeless=True, terms=term_rules.scattered_sum), lowering=Lowering(KernelRule(Kind.SCATTER_ADD)),
     samples=(Sample(_scatter_sample, {"shape": (3, 2)}),),
 )
-iota = register(
-    Primitive(
-        "iota", "leaf", Rules(lambda *, size: (ArrayType((size,), INT),), lambda *, size: np.arange(size)),
-        lowering=Lowering(KernelRule(Kind.IOTA)), samples=(Sample(lambda rng: (), {"size": 4}),),
-    )
-)  # fmt: skip
+_COUNTING = Rules(lambda *, size: (ArrayType((size,), INT),), lambda *, size: np.arange(size))
+_FOUR = Sample(lambda rng: (), {"size": 4})
+iota = register(Primitive("iota", "leaf", _COUNTING, lowering=Lowering(KernelRule(Kind.IOTA)), samples=(_FOUR,)))
 
 
 def _set_type(x: ArrayType, values: ArrayType, *indices: ArrayType) -> tuple[ArrayType, ...]:

@@ -17,7 +17,6 @@ from ...primitive import Sample
 from ...trace import TracedArray, apply, implements
 from ...trace.provenance import through_join
 from .. import late_term_rules as terms
-from ..entrywise.broadcasting import all_mapped
 from ..entrywise.families import multilinear
 from . import axis_maps
 from .axis_numbers import normal_axes, normal_axis
@@ -36,13 +35,8 @@ def _concatenate_transposes(bar: TracedArray, args: Sequence[TracedArray], *, ax
     return [bar[(*before, slice(lo, hi))] for lo, hi in pairwise(starts)]
 
 
-def _concatenate_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, axis: int) -> list[object]:
-    return [apply(concatenate, *all_mapped(args, mapped, size), axis=axis + 1)]
-
-
 concatenate = multilinear(
     "concatenate", _concatenated, _concatenate_transposes, evaluate=lambda *xs, axis: np.concatenate(xs, axis=axis),
-    batch=_concatenate_batch,
     structure=Structure(
         structural=True, layout=LayoutRule("join"), provenance=through_join, moves=True, axis_map=axis_maps.concatenated,
         terms=terms.concatenated,

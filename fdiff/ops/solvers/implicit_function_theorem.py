@@ -14,9 +14,9 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType
 from ...errors import ConvergenceError
-from ...facets import Rules
-from ...primitive import ZERO, LateParams, Primitive, Sample, register
-from ...trace import TracedArray, apply
+from ...primitive import ZERO, LateParams, Primitive, Sample
+from ...trace import TracedArray
+from .exit_status import solver_op
 from .implicit_systems import NewtonSteps, solution
 from .solver_arguments import CallSite
 from .traced_function import TracedFunction, constant_body
@@ -97,11 +97,6 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunc
     return [ZERO, ZERO, *cotangents(body, outs[0], args[2:], bars[0])]
 
 
-def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) -> list[object]:
-    rows = [apply(exact, *(x[k] if m else x for x, m in zip(args, mapped, strict=True)), **params) for k in range(size)]
-    return [np.stack(rows)]
-
-
 def monotone(own: Sequence[object], parameters: Sequence[object]) -> list[object]:
     """A system of two equations with one solution, for samples."""
     x, p = own[0], parameters[0]
@@ -126,6 +121,4 @@ _SAMPLE = Sample(
     _near_and_sure,
     LateParams(lambda: {"body": constant_body(monotone, [PAIR], [PAIR]), "name": "sample", "site": CallSite("sample", "")}),
 )
-exact: Primitive = register(
-    Primitive("scipy.exact", "solver", Rules(lambda x, sure, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch), samples=(_SAMPLE,))
-)
+exact: Primitive = solver_op("scipy.exact", lambda x, sure, *extras, **_: (x,), _evaluate, _jvp, _vjp, _SAMPLE)

@@ -13,12 +13,13 @@ from functools import lru_cache
 import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType, type_of
-from ...facets import Lowering, Rules
+from ...facets import Lowering
 from ...interpret import evaluate
 from ...named_tuples import NamedTuple
-from ...primitive import ZERO, LateParams, Primitive, Sample, register
+from ...primitive import ZERO, LateParams, Primitive, Sample
 from ...tape import Tape
 from ...trace import Array, TracedArray, apply
+from .exit_status import solver_op
 from .implicit_function_theorem import PAIR, monotone, near_solution
 from .traced_function import TracedFunction, constant_body
 
@@ -67,6 +68,10 @@ def _evaluate(*args: np.ndarray, equation: Equation) -> object:
     arrays = [np.asarray(x, t.dtype) for x, t in zip(args, equation.body.tape.input_types, strict=True)]
     with np.errstate(all="ignore"):
         return evaluate(_tape_of_step(equation, tuple(map(type_of, arrays))), *arrays)[1]
+
+
+def _infer(x: ArrayType, *extras: ArrayType, **_: object) -> tuple[ArrayType, ...]:
+    return (x,)
 
 
 def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, equation: Equation) -> list[object]:
@@ -135,9 +140,5 @@ _SAMPLES = (
     Sample(_two, LateParams(lambda: {"equation": _SYSTEM})),
     Sample(_several, LateParams(lambda: {"equation": _SYSTEM._replace(levels=((3, (True,)),))})),
 )
-solution: Primitive = register(
-    Primitive(
-        "implicit_solution", "solver", Rules(lambda x, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch),
-        lowering=Lowering(folds=False, spelled=_step), samples=_SAMPLES,
-    )
-)
+_STEP = Lowering(folds=False, spelled=_step)
+solution: Primitive = solver_op("implicit_solution", _infer, _evaluate, _jvp, _vjp, *_SAMPLES, batch=_batch, lowering=_STEP)

@@ -14,15 +14,14 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType
 from ...errors import StructureError
-from ...facets import Rules
 from ...foreign_errors import not_foreign, not_signalled
 from ...named_tuples import NamedTuple
-from ...primitive import ZERO, LateParams, Primitive, Sample, register
+from ...primitive import ZERO, LateParams, Primitive, Sample
 from ...trace import Trace, TracedArray, apply, splice
 from ...transforms.derivative_tapes import choose
 from ...transforms.terms.sparse_tapes import StructureRequest, sparse_tape
 from ..scipy_ops.sparse.sparse_solves import factors
-from .exit_status import batch_by_unrolling
+from .exit_status import solver_op
 from .traced_function import TracedFunction, constant_body
 
 Arrays = Sequence[TracedArray]
@@ -157,10 +156,6 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunc
     return [pullback(0), right, *slopes]
 
 
-def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) -> list[object]:
-    return batch_by_unrolling(solve, args, mapped, size, **params)
-
-
 def _cubic(own: Sequence[object], parameters: Sequence[object]) -> list[object]:
     """A system of two equations, for samples."""
     x, p = own[0], parameters[0]
@@ -175,6 +170,4 @@ _SAMPLES = tuple(
     )
     for transposed in (False, True)
 )
-solve: Primitive = register(
-    Primitive("scipy.implicit_solve", "solver", Rules(lambda x, right, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch), samples=_SAMPLES)
-)
+solve: Primitive = solver_op("scipy.implicit_solve", lambda x, right, *extras, **_: (x,), _evaluate, _jvp, _vjp, *_SAMPLES)

@@ -8,7 +8,6 @@ A. Griewank and A. Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, sectio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import fdiff.intact_numpy as np
@@ -16,9 +15,8 @@ from fdiff.intact_scipy import sparse_linalg as spl
 
 from ...arraytype import INT, ArrayType
 from ...errors import ConvergenceError
-from ...facets import Rules
 from ...foreign_errors import not_foreign
-from ...primitive import ZERO, Primitive, Sample, register
+from ...primitive import ZERO, Primitive, Sample
 from ...trace import TracedArray, apply, apply_many, unsupported
 from ...trace.handler_arguments import resolve
 from ..linear_algebra.stacked_matrices import Args, Bars
@@ -28,7 +26,7 @@ from ..scipy_ops.sparse.sparse_ops import Shape, matrix_of, matrix_samples, prod
 from ..scipy_ops.sparse.sparse_solves import AS_SPLU, solve, solve_jvp, solve_vjp
 from ..scipy_ops.sparse.traced_sparse import TracedSparse, is_sparse, lifted
 from ..shapes.shaping import traced
-from .exit_status import batch_by_unrolling
+from .exit_status import solver_op
 from .solver_arguments import CallSite, concrete_options, numpy_scalar, site, unfrozen
 
 CLOSE = 1e-2  # how far a result that is told to have converged may be from the solution, relatively
@@ -102,14 +100,6 @@ def _vjp(bars: Bars, args: Args, outs: Args, **params: object) -> list[object]:
     if bars[0] is ZERO:
         return [ZERO] * len(args)
     return _exact_vjp(bars[:1], args, (_at_solution(args, outs, **params),), **system)
-
-
-def _unrolled(args: Args, mapped: Sequence[bool], size: int, **params: object) -> list[object]:
-    return batch_by_unrolling(iterations, args, mapped, size, **params)
-
-
-def _unrolled_exact(args: Args, mapped: Sequence[bool], size: int, **params: object) -> list[object]:
-    return batch_by_unrolling(exact, args, mapped, size, **params)
 
 
 # --- calls -------------------------------------------------------------------------------------------
@@ -190,14 +180,6 @@ def _samples(*, exact: bool, **params: object) -> tuple[Sample, ...]:
     )
 
 
-exact: Primitive = register(
-    Primitive(
-        "scipy.sparse_exact", "solver", Rules(_exact_type, _exact, _exact_jvp, _exact_vjp, _unrolled_exact), samples=_samples(exact=True),
-    )
-)
-iterations: Primitive = register(
-    Primitive(
-        "scipy.sparse_iterations", "solver", Rules(_iterations_type, _iterations, _jvp, _vjp, _unrolled),
-        samples=_samples(exact=False, options=(("rtol", 1e-15),), preconditioner=None, places=False),
-    )
-)  # fmt: skip
+_RUNS = _samples(exact=False, options=(("rtol", 1e-15),), preconditioner=None, places=False)
+exact: Primitive = solver_op("scipy.sparse_exact", _exact_type, _exact, _exact_jvp, _exact_vjp, *_samples(exact=True))
+iterations: Primitive = solver_op("scipy.sparse_iterations", _iterations_type, _iterations, _jvp, _vjp, *_RUNS)

@@ -15,9 +15,10 @@ from fdiff.intact_scipy import optimize as so
 from ...arraytype import BOOL, INT, ArrayType
 from ...primitive import ZERO, LateParams, Primitive, Sample
 from ...trace import TracedArray, apply
+from .exit_status import solver_op
 from .implicit_function_theorem import PAIR, cotangents, exact, tangent
 from .solver_arguments import CallSite, FrozenOption
-from .solver_call import SOLVERS, ResultField, SolverCall, solver_op
+from .solver_call import SOLVERS, ResultField, SolverCall, evaluate, infer
 from .traced_function import TracedFunction, constant_body
 
 COUNT, TRUTH = ArrayType((), INT), ArrayType((), BOOL)
@@ -130,4 +131,4 @@ def _sample_call() -> dict[str, object]:
 
 
 _SAMPLE = Sample(lambda rng: (rng.normal(size=2), rng.normal(size=2)), LateParams(_sample_call))
-minimum: Primitive = solver_op("scipy.minimum", _jvp, _vjp, _SAMPLE)
+minimum: Primitive = solver_op("scipy.minimum", infer, evaluate, _jvp, _vjp, _SAMPLE)

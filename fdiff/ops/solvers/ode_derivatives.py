@@ -18,9 +18,10 @@ from ...arraytype import F8, ArrayType
 from ...errors import ConvergenceError
 from ...primitive import ZERO, LateParams, Primitive, Sample
 from ...trace import TracedArray, apply
+from .exit_status import solver_op
 from .runge_kutta import METHODS, model
 from .solver_arguments import CallSite, number_types
-from .solver_call import SOLVERS, SolverCall, solver_op
+from .solver_call import SOLVERS, SolverCall, evaluate, infer
 from .traced_function import UntracedBranch, constant_body
 from .variational_equations import (
     by_blocks,
@@ -263,5 +264,5 @@ _STEPS = Sample(
     lambda rng: (np.asarray(0.1), np.asarray(0.5), rng.normal(size=2), np.array([0.2, 0.3, 0.4]), rng.normal(size=2)),
     LateParams(_steps_sample), constant=(0,),
 )
-smooth: Primitive = solver_op("scipy.ode", _smooth_jvp, _smooth_vjp, _SMOOTH)
-steps: Primitive = solver_op("scipy.steps", _steps_jvp, _steps_vjp, _STEPS)
+smooth: Primitive = solver_op("scipy.ode", infer, evaluate, _smooth_jvp, _smooth_vjp, _SMOOTH)
+steps: Primitive = solver_op("scipy.steps", infer, evaluate, _steps_jvp, _steps_vjp, _STEPS)

@@ -17,14 +17,20 @@ from fdiff.intact_scipy import integrate as si
 
 from ...arraytype import F8, INT, ArrayType
 from ...errors import UnsupportedError
-from ...facets import Rules
 from ...foreign_errors import comes_once, is_foreign
-from ...primitive import ZERO, LateParams, Primitive, Sample, register
+from ...primitive import ZERO, LateParams, Sample
 from ...trace import TracedArray, apply_many, current, replaces, tracing, unsupported
 from ..entrywise.families import add_up
 from ..scipy_functions import concrete_only
 from ..shapes.shaping import traced
-from .exit_status import ENDED, RAISED, UNTRACED, batch_by_unrolling, untraced_branch_error
+from .exit_status import (
+    ENDED,
+    RAISED,
+    UNTRACED,
+    batch_by_unrolling,
+    solver_op,
+    untraced_branch_error,
+)
 from .solver_arguments import (
     CallSite,
     all_captured,
@@ -178,7 +184,7 @@ def _sample_params() -> dict[str, object]:
 _SAMPLE = Sample(
     lambda rng: (rng.uniform(0.0, 0.5, ()), rng.uniform(1.0, 2.0, ()), np.zeros(0), rng.uniform(0.5, 1.0, 2)), LateParams(_sample_params)
 )
-quad = register(Primitive("scipy.quad", "solver", Rules(_infer, _evaluate, _jvp, _vjp, _batch), samples=(_SAMPLE,)))
+quad = solver_op("scipy.quad", _infer, _evaluate, _jvp, _vjp, _SAMPLE, batch=_batch)
 
 
 def _middle(a: object, b: object) -> float:

@@ -15,9 +15,10 @@ from fdiff.intact_scipy import optimize as so
 from ...arraytype import BOOL, F8, INT, ArrayType
 from ...primitive import ZERO, LateParams, Primitive, Sample
 from ...trace import TracedArray, apply
+from .exit_status import solver_op
 from .implicit_function_theorem import PAIR, cotangents, exact, monotone, near_solution, tangent
 from .solver_arguments import CallSite
-from .solver_call import SOLVERS, ResultField, SolverCall, solver_op
+from .solver_call import SOLVERS, ResultField, SolverCall, evaluate, infer
 from .traced_function import constant_body
 
 COUNT, TRUTH = ArrayType((), INT), ArrayType((), BOOL)
@@ -109,4 +110,4 @@ def _sample_call() -> dict[str, object]:
     return {"call": SolverCall(name, ("x0",), ("func",), bodies, options, vector_fields(2), CallSite("sample", "")), "mode": "value"}
 
 
-root: Primitive = solver_op("scipy.root", _jvp, _vjp, Sample(near_solution, LateParams(_sample_call)))
+root: Primitive = solver_op("scipy.root", infer, evaluate, _jvp, _vjp, Sample(near_solution, LateParams(_sample_call)))

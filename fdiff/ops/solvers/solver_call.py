@@ -13,12 +13,11 @@ import fdiff.intact_numpy as np
 from ...arraytype import INT, ArrayType
 from ...bounded_cache import keep
 from ...errors import UnsupportedError
-from ...facets import Rules
 from ...foreign_errors import comes_once, is_foreign
 from ...named_tuples import NamedTuple
-from ...primitive import Primitive, Sample, register
-from ...trace import TracedArray, apply, apply_many
-from .exit_status import ENDED, RAISED, UNTRACED, batch_by_unrolling, untraced_branch_error
+from ...primitive import Primitive, Sample
+from ...trace import TracedArray, apply_many
+from .exit_status import ENDED, RAISED, UNTRACED, solver_op, untraced_branch_error
 from .solver_arguments import CallSite, inside_user_try, unfrozen, value_of
 from .traced_function import TracedFunction, UntracedBranch
 from .user_functions import UserFunctions
@@ -115,16 +114,6 @@ def evaluate(*args: np.ndarray, call: SolverCall, mode: str) -> tuple[object, ..
         return (*nothing, np.int64(RAISED))
 
 
-def solver_op(name: str, jvp: Callable[..., Sequence[object]], vjp: Callable[..., Sequence[object]], sample: Sample) -> Primitive:
-    """Register the primitive of a kind of solver; its nodes differ in their `SolverCall`."""
-
-    def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
-        return batch_by_unrolling(primitive, args, mapped, size, **params)
-
-    primitive = register(Primitive(name, "solver", Rules(infer, evaluate, jvp, vjp, batch), samples=(sample,)))
-    return primitive
-
-
 def record_call(
     primitive: Primitive, functions: UserFunctions, starts: Sequence[TracedArray], make: Callable[[tuple[TracedFunction, ...]], SolverCall],
     *, always: bool = False,
@@ -159,17 +148,10 @@ def _refusal(*_: object, field: str, site: CallSite) -> list[object]:
     )
 
 
-def _same(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
-    rows = [apply(without_rule, args[0][k] if mapped[0] else args[0], args[1][k] if mapped[1] else args[1], **params) for k in range(size)]
-    return [np.stack(rows)]
+def _value(value: object, moving: object, **_: object) -> object:
+    return value
 
 
 # Of whole numbers, which carry no derivative: of others every rule raises.
 _WHOLE = Sample(lambda rng: (rng.integers(9, size=3), rng.integers(9, size=2)), {"field": ".nfev", "site": CallSite("sample", "")})
-without_rule = register(
-    Primitive(
-        "scipy.field", "solver",
-        Rules(lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, refuses=True),
-        samples=(_WHOLE,),
-    )
-)
+without_rule = solver_op("scipy.field", lambda value, moving, **_: (value,), _value, _refusal, _refusal, _WHOLE, refuses=True)

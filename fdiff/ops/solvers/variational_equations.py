@@ -17,11 +17,10 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse
 
 from ...arraytype import BOOL, F8, INT, ArrayType
-from ...facets import Rules
-from ...primitive import PRIMITIVES, ZERO, LateParams, Primitive, Sample, register
+from ...primitive import PRIMITIVES, ZERO, LateParams, Sample
 from ...trace import TracedArray, apply, apply_many
 from ..entrywise.broadcasting import all_mapped
-from .exit_status import batch_by_unrolling
+from .exit_status import batch_by_unrolling, solver_op
 from .solver_arguments import CallSite, FrozenOption, number_types, unfrozen
 from .solver_call import ResultField, SolverCall
 from .traced_function import TracedFunction, constant_body
@@ -256,6 +255,4 @@ _SAMPLE = Sample(
     lambda rng: (*sample_arrays(rng), rng.normal(size=(2, 2)), rng.normal(size=(2, 2))),
     LateParams(lambda: {"call": sample_call(), "rows": 3, "wrt": (0,)}),
 )
-variations = register(
-    Primitive("scipy.variations", "solver", Rules(_infer, _evaluate, _jvp, _vjp, _batch, told_needs=True), samples=(_SAMPLE,))
-)
+variations = solver_op("scipy.variations", _infer, _evaluate, _jvp, _vjp, _SAMPLE, batch=_batch, told_needs=True)

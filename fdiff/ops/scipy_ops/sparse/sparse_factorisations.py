@@ -39,14 +39,13 @@ def _batched(b: TracedArray, *, lu: object, trans: str) -> TracedArray:
     return np.moveaxis(apply(factored, wide, lu=lu, trans=trans).reshape((n, size, k)), 1, 0)
 
 
-factored = linear(
-    "factored_solve", _infer, lambda bar, src, *, lu, trans: apply(factored, bar, lu=lu, trans=_OTHER[trans]),
-    evaluate=_evaluate, batch=_batched,
-    samples=(Sample(
-        lambda rng: (rng.normal(size=(3, 2)),),
-        {"lu": spl.splu(csc_array([[4.0, 1, 0], [0, 3, 1], [2, 0, 5]])), "trans": "N"},
-    ),),
-)  # fmt: skip
+def _transpose(bar: TracedArray, src: ArrayType, *, lu: object, trans: str) -> TracedArray:
+    return apply(factored, bar, lu=lu, trans=_OTHER[trans])
+
+
+_FACTORS = spl.splu(csc_array([[4.0, 1, 0], [0, 3, 1], [2, 0, 5]]))
+_SAMPLE = Sample(lambda rng: (rng.normal(size=(3, 2)),), {"lu": _FACTORS, "trans": "N"})
+factored = linear("factored_solve", _infer, _transpose, evaluate=_evaluate, batch=_batched, samples=(_SAMPLE,))
 
 
 class CapturedFactors(TracedFactors):

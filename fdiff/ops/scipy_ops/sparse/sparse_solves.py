@@ -115,4 +115,4 @@ def _batch(args: Args, mapped: Sequence[bool], size: int, *, blocks: int, **para
 
 AS_SPLU: Mapping[str, object] = {"singular": "error", "blocks": 1}
 AS_SPSOLVE: Mapping[str, object] = {"singular": "nan", "blocks": 1}
-solve = opaque_op("sparse_solve", product_type, _solve, solve_jvp, solve_vjp, _batch, *matrix_samples(square=True, **AS_SPLU))
+solve = opaque_op("sparse_solve", product_type, _solve, solve_jvp, solve_vjp, *matrix_samples(square=True, **AS_SPLU), batch=_batch)

@@ -61,23 +61,17 @@ def _double_factorials(t: object, sign: int) -> object:
     return sign * t * total
 
 
-special(
-    "erf", lambda x, out: (TWO_ROOT_PI * apply(exp_minus_square, x),), real, text="rt.erf({0})",
-    complex_partials=lambda z, out: (TWO_ROOT_PI * np.exp(-z * z),),
-)
-special(
-    "erfc", lambda x, out: (-TWO_ROOT_PI * apply(exp_minus_square, x),), real, text="rt.erfc({0})",
-    complex_partials=lambda z, out: (-TWO_ROOT_PI * np.exp(-z * z),),
-)
-special("erfcx", lambda x, out: (_erfcx_slope(x, out),), real)
-special("erfi", lambda x, out: (TWO_ROOT_PI * apply(exp_product, x, x),), real)
-special("dawsn", lambda x, out: (_dawson_slope(x, out),), real)
-special("erfinv", lambda y, out: (HALF_ROOT_PI * _exp_square(out, 1.0 - np.abs(y)),), unit)
-special("erfcinv", lambda y, out: (-HALF_ROOT_PI * _exp_square(out, np.where(y < 1, y, 2.0 - y)),), share)
-special("ndtr", lambda x, out: (apply(exp_product, -0.5 * x, x) / ROOT_2PI,), real, text="rt.ndtr({0})")
-special("log_ndtr", lambda x, out: (_hazard(x),), real)
-special("ndtri", lambda y, out: (ROOT_2PI * _exp_square(_sqrt(0.5) * out, 2.0 * np.where(y < 0.5, y, 1.0 - y)),), share)
-special("ndtri_exp", lambda y, out: (1.0 / _hazard(out),), below_zero)
+special("erf", lambda x, out: TWO_ROOT_PI * _gauss(x), real, text="rt.erf", analytic=True)
+special("erfc", lambda x, out: -TWO_ROOT_PI * _gauss(x), real, text="rt.erfc", analytic=True)
+special("erfcx", lambda x, out: _erfcx_slope(x, out), real)
+special("erfi", lambda x, out: TWO_ROOT_PI * apply(exp_product, x, x), real)
+special("dawsn", lambda x, out: _dawson_slope(x, out), real)
+special("erfinv", lambda y, out: HALF_ROOT_PI * _exp_square(out, 1.0 - np.abs(y)), unit)
+special("erfcinv", lambda y, out: -HALF_ROOT_PI * _exp_square(out, np.where(y < 1, y, 2.0 - y)), share)
+special("ndtr", lambda x, out: apply(exp_product, -0.5 * x, x) / ROOT_2PI, real, text="rt.ndtr")
+special("log_ndtr", lambda x, out: _hazard(x), real)
+special("ndtri", lambda y, out: ROOT_2PI * _exp_square(_sqrt(0.5) * out, 2.0 * np.where(y < 0.5, y, 1.0 - y)), share)
+special("ndtri_exp", lambda y, out: 1.0 / _hazard(out), below_zero)
 
 
 def _owens_t_slopes(h: TracedArray, a: TracedArray, out: TracedArray) -> tuple[object, ...]:
@@ -87,7 +81,11 @@ def _owens_t_slopes(h: TracedArray, a: TracedArray, out: TracedArray) -> tuple[o
     )
 
 
-special("owens_t", _owens_t_slopes, real, real)
+special("owens_t", _owens_t_slopes, real)
+
+
+def _gauss(x: TracedArray) -> object:
+    return np.exp(-x * x) if x.dtype.kind == "c" else apply(exp_minus_square, x)
 
 
 def _erfcx_slope(x: TracedArray, out: TracedArray) -> object:
@@ -120,15 +118,15 @@ def _hazard(x: TracedArray) -> object:
 
 
 # --- logistic and information -----------------------------------------------------------------
-special("expit", lambda x, out: (apply(logistic_slope, x),), real, text="rt.expit({0})")
-special("logit", lambda p, out: (1.0 / (p * (1.0 - p)),), share)
+special("expit", lambda x, out: apply(logistic_slope, x), real, text="rt.expit")
+special("logit", lambda p, out: 1.0 / (p * (1.0 - p)), share)
 LOG_EXPIT = "rt.minimum({0}, {T}(-0.0)) - rt.log1p(rt.exp(-abs({0})))"
-special("log_expit", lambda x, out: (apply(SHARES[np.exp][1], x, np.zeros((), x.dtype)),), real, text=LOG_EXPIT)
+special("log_expit", lambda x, out: apply(SHARES[np.exp][1], x, np.zeros((), x.dtype)), real, text=LOG_EXPIT)
 special("xlogy", lambda x, y, out: (lambda: np.log(y), lambda: _over(x, y)), real, positive)
 special("xlog1py", lambda x, y, out: (lambda: np.log1p(y), lambda: _over(x, 1.0 + y)), real, positive)
-special("entr", lambda x, out: (-np.log(x) - 1.0,), positive)
-special("rel_entr", lambda x, y, out: (lambda: np.log(x) - np.log(y) + 1.0, lambda: -_over(x, y)), positive, positive)
-special("kl_div", lambda x, y, out: (lambda: np.log(x) - np.log(y), lambda: 1.0 - _over(x, y)), positive, positive)
+special("entr", lambda x, out: -np.log(x) - 1.0, positive)
+special("rel_entr", lambda x, y, out: (lambda: np.log(x) - np.log(y) + 1.0, lambda: -_over(x, y)), positive)
+special("kl_div", lambda x, y, out: (lambda: np.log(x) - np.log(y), lambda: 1.0 - _over(x, y)), positive)
 
 
 def _huber_slopes(delta: TracedArray, r: TracedArray, out: TracedArray) -> tuple[object, ...]:
@@ -155,9 +153,9 @@ def _pseudo_huber_slopes(delta: TracedArray, r: TracedArray) -> tuple[object, ob
 # --- powers, exponentials, logarithms ---------------------------------------------------------
 for _name in ("log1p", "expm1", "exp2", "cbrt"):
     alias(_name)
-special("exp10", lambda x, out: (_log(10.0) * out,), real)
-special("exprel", lambda x, out: (0.5 * sc.hyp1f1(2.0, 3.0, x),), real)
-special("cosm1", lambda x, out: (-np.sin(x),), real)
+special("exp10", lambda x, out: _log(10.0) * out, real)
+special("exprel", lambda x, out: 0.5 * sc.hyp1f1(2.0, 3.0, x), real)
+special("cosm1", lambda x, out: -np.sin(x), real)
 special("powm1", lambda x, y, out: power_slopes(x, y, np.power(x, y)), positive, real)
 special("boxcox", lambda x, lmbda, out: (lambda: _power_below(x, lmbda), lambda: _boxcox_slope(np.log(x), lmbda)), positive, real)
 special("boxcox1p", lambda x, lmbda, out: (lambda: _power_below(1.0 + x, lmbda), lambda: _boxcox_slope(np.log1p(x), lmbda)), positive, real)
@@ -177,16 +175,16 @@ def _inv_boxcox_slopes(y: TracedArray, lmbda: TracedArray, power: TracedArray) -
     return lambda: np.where(zero, at_zero, np.power(power, 1.0 - lmbda)), by_lmbda
 
 
-special("inv_boxcox", _inv_boxcox_slopes, positive, positive)
-special("inv_boxcox1p", lambda y, lmbda, out: _inv_boxcox_slopes(y, lmbda, sc.inv_boxcox(y, lmbda)), positive, positive)
-special("wrightomega", lambda z, out: (out / (1.0 + out),), real)
-special("sindg", lambda x, out: (DEGREE * sc.cosdg(x),), degrees)
-special("cosdg", lambda x, out: (-DEGREE * sc.sindg(x),), degrees)
-special("tandg", lambda x, out: (DEGREE / np.square(sc.cosdg(x)),), degrees)
-special("cotdg", lambda x, out: (-DEGREE / np.square(sc.sindg(x)),), lambda rng, shape: rng.uniform(20.0, 70.0, shape))
-special("radian", lambda d, m, s, out: (DEGREE, DEGREE / 60.0, DEGREE / 3600.0), degrees, degrees, degrees)
+special("inv_boxcox", _inv_boxcox_slopes, positive)
+special("inv_boxcox1p", lambda y, lmbda, out: _inv_boxcox_slopes(y, lmbda, sc.inv_boxcox(y, lmbda)), positive)
+special("wrightomega", lambda z, out: out / (1.0 + out), real)
+special("sindg", lambda x, out: DEGREE * sc.cosdg(x), degrees)
+special("cosdg", lambda x, out: -DEGREE * sc.sindg(x), degrees)
+special("tandg", lambda x, out: DEGREE / np.square(sc.cosdg(x)), degrees)
+special("cotdg", lambda x, out: -DEGREE / np.square(sc.sindg(x)), lambda rng, shape: rng.uniform(20.0, 70.0, shape))
+special("radian", lambda d, m, s, out: (DEGREE, DEGREE / 60.0, DEGREE / 3600.0), degrees)
 for _flat in ("gammasgn", "round"):
-    special("round_even" if _flat == "round" else _flat, lambda x, out: (ZERO,), real, ufunc=getattr(sc, _flat))
+    special("round_even" if _flat == "round" else _flat, lambda x, out: ZERO, real, ufunc=getattr(sc, _flat))
 
 
 def _power_below(x: TracedArray, y: TracedArray) -> object:
@@ -216,10 +214,10 @@ def _log_ratio_slope(u: object) -> object:
 
 
 # --- integrals (DLMF 6.2, 7.2, 8.19, 25.12) ---------------------------------------------------
-special("expi", lambda x, out: (_expi_slope(x),), real)
-special("exp1", lambda x, out: (-np.exp(-x) / x,), positive)
-special("expn", lambda n, x, out: (LACKING, np.where(n >= 1, -sc.expn(np.maximum(n - 1, 0), x), -(np.exp(-x) + out) / x)), count, positive)
-special("spence", lambda z, out: (_spence_slope(z),), positive)
+special("expi", lambda x, out: _expi_slope(x), real)
+special("exp1", lambda x, out: -np.exp(-x) / x, positive)
+special("expn", lambda n, x, out: np.where(n >= 1, -sc.expn(np.maximum(n - 1, 0), x), -(np.exp(-x) + out) / x), count, positive)
+special("spence", lambda z, out: _spence_slope(z), positive)
 
 
 def _spence_slope(z: TracedArray) -> object:
@@ -242,8 +240,8 @@ def _turned(x: np.ndarray, ahead: int) -> np.ndarray:
         return np.where(k % 2, np.cos(angle), np.sin(angle)) * np.where(k < 2, 1.0, -1.0)
 
 
-fresnel_sine = special("fresnel_sine", lambda x, out: (pi * x * apply(fresnel_cosine, x),), real, evaluate=lambda x: _turned(x, 0))
-fresnel_cosine = special("fresnel_cosine", lambda x, out: (-pi * x * apply(fresnel_sine, x),), real, evaluate=lambda x: _turned(x, 1))
+fresnel_sine = special("fresnel_sine", lambda x, out: pi * x * apply(fresnel_cosine, x), real, evaluate=lambda x: _turned(x, 0))
+fresnel_cosine = special("fresnel_cosine", lambda x, out: -pi * x * apply(fresnel_sine, x), real, evaluate=lambda x: _turned(x, 1))
 special_many("fresnel", lambda x, s, c: ((apply(fresnel_sine, x),), (apply(fresnel_cosine, x),)), real)
 
 
@@ -283,17 +281,17 @@ def _chebyshev_second(n: TracedArray, x: object) -> object:
     return np.where(n < -1, -1, 1) * _lower(degree, sc.eval_gegenbauer(_below(degree), 2.0, x))
 
 
-special("eval_legendre", lambda n, x, out: (LACKING, _legendre(n, x)), count, unit)
-special("eval_sh_legendre", lambda n, x, out: (LACKING, 2.0 * _legendre(n, 2.0 * x - 1.0)), count, share)
-special("eval_chebyt", lambda n, x, out: (LACKING, _chebyshev(n, sc.eval_chebyu, x)), count, unit)
-special("eval_chebyu", lambda n, x, out: (LACKING, 2.0 * _chebyshev_second(n, x)), count, unit)
-special("eval_chebyc", lambda n, x, out: (LACKING, _chebyshev(n, sc.eval_chebys, x)), count, unit)
-special("eval_chebys", lambda n, x, out: (LACKING, _chebyshev_second(n, 0.5 * x)), count, unit)
-special("eval_sh_chebyt", lambda n, x, out: (LACKING, 2.0 * _chebyshev(n, sc.eval_sh_chebyu, x)), count, share)
-special("eval_sh_chebyu", lambda n, x, out: (LACKING, 4.0 * _chebyshev_second(n, 2.0 * x - 1.0)), count, share)
-special("eval_hermite", lambda n, x, out: (LACKING, 2.0 * n * sc.eval_hermite(_below(n), x)), count, unit)
-special("eval_hermitenorm", lambda n, x, out: (LACKING, n * sc.eval_hermitenorm(_below(n), x)), count, unit)
-special("eval_laguerre", lambda n, x, out: (LACKING, _lower(n, -sc.eval_genlaguerre(_below(n), 1.0, x))), count, unit)
+special("eval_legendre", lambda n, x, out: _legendre(n, x), count, unit)
+special("eval_sh_legendre", lambda n, x, out: 2.0 * _legendre(n, 2.0 * x - 1.0), count, share)
+special("eval_chebyt", lambda n, x, out: _chebyshev(n, sc.eval_chebyu, x), count, unit)
+special("eval_chebyu", lambda n, x, out: 2.0 * _chebyshev_second(n, x), count, unit)
+special("eval_chebyc", lambda n, x, out: _chebyshev(n, sc.eval_chebys, x), count, unit)
+special("eval_chebys", lambda n, x, out: _chebyshev_second(n, 0.5 * x), count, unit)
+special("eval_sh_chebyt", lambda n, x, out: 2.0 * _chebyshev(n, sc.eval_sh_chebyu, x), count, share)
+special("eval_sh_chebyu", lambda n, x, out: 4.0 * _chebyshev_second(n, 2.0 * x - 1.0), count, share)
+special("eval_hermite", lambda n, x, out: 2.0 * n * sc.eval_hermite(_below(n), x), count, unit)
+special("eval_hermitenorm", lambda n, x, out: n * sc.eval_hermitenorm(_below(n), x), count, unit)
+special("eval_laguerre", lambda n, x, out: _lower(n, -sc.eval_genlaguerre(_below(n), 1.0, x)), count, unit)
 
 
 def _genlaguerre_slopes(n: TracedArray, alpha: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:

@@ -21,13 +21,13 @@ from .special_family import LACKING, order, special, special_many
 TINY = 1e-150  # below, SciPy's functions of order 2 and above may give nan for 0
 
 # --- of order 0 and 1 -------------------------------------------------------------------------
-special("j0", lambda x, out: (-sc.j1(x),), real)
-special("j1", lambda x, out: (0.5 * (sc.j0(x) - sc.jv(2, x)),), real)
-special("y0", lambda x, out: (-sc.y1(x),), positive)
-special("y1", lambda x, out: (0.5 * (sc.y0(x) - sc.yv(2, x)),), positive)
-special("i0", lambda x, out: (sc.i1(x),), real)
-special("i1", lambda x, out: (0.5 * (sc.i0(x) + _second(sc.iv, x)),), real)
-special("i0e", lambda x, out: (_unless_far("i", 0, np.abs(x), np.sign(x), sc.i1e(x) - np.sign(x) * out),), real)
+special("j0", lambda x, out: -sc.j1(x), real)
+special("j1", lambda x, out: 0.5 * (sc.j0(x) - sc.jv(2, x)), real)
+special("y0", lambda x, out: -sc.y1(x), positive)
+special("y1", lambda x, out: 0.5 * (sc.y0(x) - sc.yv(2, x)), positive)
+special("i0", lambda x, out: sc.i1(x), real)
+special("i1", lambda x, out: 0.5 * (sc.i0(x) + _second(sc.iv, x)), real)
+special("i0e", lambda x, out: _unless_far("i", 0, np.abs(x), np.sign(x), sc.i1e(x) - np.sign(x) * out), real)
 
 
 def _i1e_slopes(x: TracedArray, out: TracedArray) -> tuple[object, ...]:
@@ -43,10 +43,10 @@ def _second(function: np.ufunc, x: TracedArray) -> object:
 
 
 special("i1e", _i1e_slopes, real)
-special("k0", lambda x, out: (-sc.k1(x),), positive)
-special("k1", lambda x, out: (-sc.k0(x) - out / x,), positive)
-special("k0e", lambda x, out: (_unless_far("k", 0, x, 1.0, out - sc.k1e(x)),), positive)
-special("k1e", lambda x, out: (_unless_far("k", 1, x, 1.0, out - sc.k0e(x) - out / x),), positive)
+special("k0", lambda x, out: -sc.k1(x), positive)
+special("k1", lambda x, out: -sc.k0(x) - out / x, positive)
+special("k0e", lambda x, out: _unless_far("k", 0, x, 1.0, out - sc.k1e(x)), positive)
+special("k1e", lambda x, out: _unless_far("k", 1, x, 1.0, out - sc.k0e(x) - out / x), positive)
 
 
 # --- scaled by exp(-x) and exp(x): for large x the derivatives cancel ----------------------------
@@ -65,11 +65,16 @@ def _scaled_tail(v: np.ndarray, x: np.ndarray, *, kind: str, m: int) -> np.ndarr
     return np.sqrt(scale / at) * total / (-at) ** m
 
 
-scaled_tail = special(
-    "scaled_tail", lambda v, x, out, kind, m: (LACKING, apply(scaled_tail, v, x, kind=kind, m=m + 1)), order,
-    lambda rng, shape: rng.uniform(50.0, 90.0, shape),
-    evaluate=_scaled_tail, params=({"kind": "i", "m": 1}, {"kind": "k", "m": 1}),
-)  # fmt: skip
+def _tail_slope(v: TracedArray, x: TracedArray, out: object, kind: str, m: int) -> object:
+    return apply(scaled_tail, v, x, kind=kind, m=m + 1)
+
+
+def far(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.uniform(50.0, 90.0, shape)
+
+
+_TAILS = ({"kind": "i", "m": 1}, {"kind": "k", "m": 1})
+scaled_tail = special("scaled_tail", _tail_slope, order, far, evaluate=_scaled_tail, params=_TAILS)
 
 
 def _unless_far(kind: str, v: object, x: TracedArray, sign: object, near: object) -> object:
@@ -86,12 +91,12 @@ def _whole(n: TracedArray) -> TracedArray:
     return np.trunc(n) if n.dtype.kind == "f" else n
 
 
-special("jv", lambda v, z, out: (LACKING, 0.5 * (sc.jv(v - 1, z) - sc.jv(v + 1, z))), order, positive)
-special("jve", lambda v, z, out: (LACKING, 0.5 * (sc.jve(v - 1, z) - sc.jve(v + 1, z))), order, positive)
-special("yv", lambda v, z, out: (LACKING, 0.5 * (sc.yv(v - 1, z) - sc.yv(v + 1, z))), order, positive)
-special("yve", lambda v, z, out: (LACKING, 0.5 * (sc.yve(v - 1, z) - sc.yve(v + 1, z))), order, positive)
-special("yn", lambda n, x, out: (LACKING, 0.5 * (sc.yn(_whole(n) - 1, x) - sc.yn(_whole(n) + 1, x))), order, positive)
-special("iv", lambda v, z, out: (LACKING, 0.5 * (sc.iv(v - 1, z) + sc.iv(v + 1, z))), order, positive)
+special("jv", lambda v, z, out: 0.5 * (sc.jv(v - 1, z) - sc.jv(v + 1, z)), order, positive)
+special("jve", lambda v, z, out: 0.5 * (sc.jve(v - 1, z) - sc.jve(v + 1, z)), order, positive)
+special("yv", lambda v, z, out: 0.5 * (sc.yv(v - 1, z) - sc.yv(v + 1, z)), order, positive)
+special("yve", lambda v, z, out: 0.5 * (sc.yve(v - 1, z) - sc.yve(v + 1, z)), order, positive)
+special("yn", lambda n, x, out: 0.5 * (sc.yn(_whole(n) - 1, x) - sc.yn(_whole(n) + 1, x)), order, positive)
+special("iv", lambda v, z, out: 0.5 * (sc.iv(v - 1, z) + sc.iv(v + 1, z)), order, positive)
 
 
 def _ive_slopes(v: TracedArray, z: TracedArray, out: TracedArray) -> tuple[object, ...]:
@@ -99,9 +104,9 @@ def _ive_slopes(v: TracedArray, z: TracedArray, out: TracedArray) -> tuple[objec
 
 
 special("ive", _ive_slopes, order, positive)
-special("kv", lambda v, z, out: (LACKING, -0.5 * (sc.kv(v - 1, z) + sc.kv(v + 1, z))), order, positive)
-special("kve", lambda v, z, out: (LACKING, _unless_far("k", v, z, 1.0, out - 0.5 * (sc.kve(v - 1, z) + sc.kve(v + 1, z)))), order, positive)
-special("kn", lambda n, x, out: (LACKING, -0.5 * (sc.kn(np.abs(_whole(n) - 1), x) + sc.kn(_whole(n) + 1, x))), order, positive)
+special("kv", lambda v, z, out: -0.5 * (sc.kv(v - 1, z) + sc.kv(v + 1, z)), order, positive)
+special("kve", lambda v, z, out: _unless_far("k", v, z, 1.0, out - 0.5 * (sc.kve(v - 1, z) + sc.kve(v + 1, z))), order, positive)
+special("kn", lambda n, x, out: -0.5 * (sc.kn(np.abs(_whole(n) - 1), x) + sc.kn(_whole(n) + 1, x)), order, positive)
 
 
 # --- Struve functions: at 0 the terms of the recurrence may be infinite, and the power series has all derivatives --
@@ -135,12 +140,14 @@ def _struve_by_x(v: np.ndarray, x: np.ndarray, *, sign: float, n: int) -> np.nda
     return out
 
 
-struve_by_x = special(
-    "struve_by_x", lambda v, x, out, sign, n: (LACKING, apply(struve_by_x, v, x, sign=sign, n=n + 1)), order, positive,
-    evaluate=_struve_by_x, params=({"sign": -1.0, "n": 1}, {"sign": 1.0, "n": 2}),
-)  # fmt: skip
-special("struve", lambda v, x, out: (LACKING, apply(struve_by_x, v, x, sign=-1.0, n=1)), order, positive)
-special("modstruve", lambda v, x, out: (LACKING, apply(struve_by_x, v, x, sign=1.0, n=1)), order, positive)
+def _struve_slope(v: TracedArray, x: TracedArray, out: object, sign: float, n: int) -> object:
+    return apply(struve_by_x, v, x, sign=sign, n=n + 1)
+
+
+_STRUVE = ({"sign": -1.0, "n": 1}, {"sign": 1.0, "n": 2})
+struve_by_x = special("struve_by_x", _struve_slope, order, positive, evaluate=_struve_by_x, params=_STRUVE)
+special("struve", lambda v, x, out: apply(struve_by_x, v, x, sign=-1.0, n=1), order, positive)
+special("modstruve", lambda v, x, out: apply(struve_by_x, v, x, sign=1.0, n=1), order, positive)
 
 
 # --- Airy functions (DLMF 9.2), and scaled by exp(+-2/3 x**1.5) for x > 0 ---------------------
@@ -165,7 +172,7 @@ def _spherical(name: str, function: Callable[..., object], below: int, above: in
         neighbours = below * wide * apply(primitive, np.maximum(n - 1, 0), z) + above * (wide + 1.0) * apply(primitive, n + 1, z)
         return neighbours / (2.0 * wide + 1.0)
 
-    primitive = special(name, lambda n, z, out: (LACKING, slope(n, z)), order, positive, evaluate=function)
+    primitive = special(name, lambda n, z, out: slope(n, z), order, positive, evaluate=function)
 
     @replaces_if_traced(function)
     def call(n: object, z: object, derivative: bool = False) -> TracedArray:

@@ -78,8 +78,8 @@ def _quarter(x: TracedArray) -> object:
     return np.asarray(0.5 * pi, x.dtype)
 
 
-special("ellipk", lambda m, out: (_by_m(_quarter(m), 1.0 - m, 1),), unit)
-special("ellipkm1", lambda p, out: (-_by_m(_quarter(p), p, 1),), positive)
-special("ellipe", lambda m, out: (_by_m(_quarter(m), 1.0 - m, -1),), unit)
+special("ellipk", lambda m, out: _by_m(_quarter(m), 1.0 - m, 1), unit)
+special("ellipkm1", lambda p, out: -_by_m(_quarter(p), p, 1), positive)
+special("ellipe", lambda m, out: _by_m(_quarter(m), 1.0 - m, -1), unit)
 special("ellipkinc", lambda phi, m, out: (lambda: _integrand(phi, 1.0 - m, 0, 1), lambda: _by_m(phi, 1.0 - m, 1)), real, unit)
 special("ellipeinc", lambda phi, m, out: (lambda: _integrand(phi, 1.0 - m, 0, -1), lambda: _by_m(phi, 1.0 - m, -1)), real, unit)

@@ -12,13 +12,14 @@ from ....arraytype import ArrayType, broadcast, loop_dtypes
 from ....errors import UnsupportedError, message
 from ....facets import LayoutRule, Lowering, Rules, Structure
 from ....foreign_errors import not_foreign
-from ....kernel_rule import KernelRule, Kind
 from ....primitive import PRIMITIVES, UFUNCS, ZERO, Primitive, Sample, register
 from ....trace import TracedArray, apply, apply_many, current, unsupported
 from ...entrywise.broadcasting import align, stretch, unbroadcast
 from ...entrywise.families import (
     add_up,
     elementwise,
+    for_each,
+    kernel_rule,
     kind_of,
     refuse,
     slope_rules,
@@ -59,11 +60,16 @@ def _refusal(name: str, argument: str) -> Callable[[], object]:
 
 
 def _named(name: str, partials: Slopes) -> Slopes:
-    """`partials` with functions that raise in place of the partial derivatives that are `LACKING`."""
+    """`partials` with functions that raise in place of the partial derivatives that are `LACKING`.
+
+    Where `partials` gives one value, that is the slope in the last argument, and the other arguments have none.
+    """
     names = partials.__code__.co_varnames
 
     def slopes(*values: object, **params: object) -> list[object]:
         derivatives = partials(*values, **params)
+        if not isinstance(derivatives, (tuple, list)):
+            derivatives = [*[LACKING] * (len(values) - 2), derivatives]
         return [_refusal(name, names[k]) if p is LACKING else p for k, p in enumerate(derivatives)]
 
     return slopes
@@ -78,16 +84,17 @@ def _as(value: object, dtype: np.dtype) -> object:
 
 def special(
     name: str, partials: Slopes, *sample: Callable[..., np.ndarray], ufunc: np.ufunc | None = None, evaluate: Rule | None = None,
-    params: Sequence[dict[str, object]] = ({},), text: str = "", complex_partials: Slopes | None = None,
+    params: Sequence[dict[str, object]] = ({},), text: str = "", analytic: bool = False,
 ) -> Primitive:  # fmt: skip
-    """A function of SciPy applied entry by entry; ``partials(*args, out)`` as in `elementwise`.
+    """A function of SciPy applied entry by entry; ``partials(*args, out)``, `sample` and `text` are as in `elementwise`.
 
-    Further, a partial derivative may be `LACKING`, or a function that computes it when needed.
-    `text` is what a kernel computes; an op without one is interpreted.
+    Further, a partial derivative may be `LACKING`, or a function that computes it when needed; a single slope is that
+    in the last argument, where those in the others are `LACKING`. An op without a `text` is interpreted.
     With `evaluate` the op is no ufunc: it is entered by `apply`, and has the dtype of its last argument.
-    An analytic function whose partial derivatives have other formulas there gives them as `complex_partials`.
+    Of an `analytic` function the partial derivatives are the same for complex numbers.
     """
     function = ufunc or (None if evaluate else _ufunc(name))
+    makers = for_each(sample, function.nin if function else evaluate.__code__.co_argcount)
     rules: tuple[Slopes, Slopes] = slope_rules(_named(name, partials))
     push, pull = rules
 
@@ -109,13 +116,13 @@ def special(
                 infer, _of_reals(evaluate) if evaluate else function, jvp, vjp,
                 lambda args, mapped, size, **params: [apply(primitive, *align(args, mapped), **params)],
             ),
-            Structure(layout=LayoutRule("operands")), Lowering(KernelRule(Kind.ELEMENTWISE, text) if text else None),
-            samples=tuple(Sample(lambda rng: tuple(make(rng, (2, 3)) for make in sample), p) for p in params),
+            Structure(layout=LayoutRule("operands")), Lowering(kernel_rule(name, text, len(makers))),
+            samples=tuple(Sample(lambda rng: tuple(make(rng, (2, 3)) for make in makers), p) for p in params),
         )
     )  # fmt: skip
     if function is not None:
-        analytic = None if complex_partials is None else _complex_op(function, complex_partials, len(sample))
-        UFUNCS[function] = _real_caller(ufunc_caller(primitive, function), function, analytic)
+        of_complex = _complex_op(function, partials, len(makers)) if analytic else None
+        UFUNCS[function] = _real_caller(ufunc_caller(primitive, function), function, of_complex)
     return primitive
 
 
@@ -123,8 +130,8 @@ def _complex_op(ufunc: np.ufunc, partials: Slopes, count: int) -> Rule:
     """A rule for an analytic function of complex numbers: an op without a kernel."""
     name = ufunc.__name__.lstrip("_")
     primitive = elementwise(
-        f"complex_{name}", "", partials, numpy=ufunc.__call__, loop=lambda *dtypes: loop_dtypes(ufunc, dtypes)[-1],
-        sample=(complex_sample,) * count,
+        f"complex_{name}", partials, *(complex_sample,) * count, text="",
+        numpy=ufunc.__call__, loop=lambda *dtypes: loop_dtypes(ufunc, dtypes)[-1],
     )  # fmt: skip
     return ufunc_caller(primitive, ufunc)
 
@@ -206,7 +213,7 @@ def special_many(name: str, partials: Rows, *sample: Callable[..., np.ndarray]) 
     primitive = register(
         Primitive(
             name, "opaque", Rules(infer, ufunc, jvp, vjp, lambda args, mapped, size: apply_many(primitive, *align(args, mapped))),
-            samples=(Sample(lambda rng: tuple(make(rng, (2, 3)) for make in sample)),),
+            samples=(Sample(lambda rng: tuple(make(rng, (2, 3)) for make in for_each(sample, ufunc.nin))),),
         )
     )  # fmt: skip
     UFUNCS[ufunc] = _real_caller(call, ufunc)

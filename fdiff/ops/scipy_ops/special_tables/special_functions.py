@@ -183,10 +183,13 @@ def comb(N: object, k: object, *, exact: bool = False, repetition: bool = False)
 
 
 # --- Lambert's W: its two real branches -------------------------------------------------------
-_lambertw = special(
-    "lambertw", lambda z, out, branch: (np.exp(-out) / (1.0 + out),), positive, params=({"branch": 0},),
-    evaluate=lambda z, *, branch: np.where((z >= -np.exp(-1.0)) & ((z < 0) | (branch == 0)), np.real(sc.lambertw(z, branch)), np.nan),
-)  # fmt: skip
+def _real_branch(z: np.ndarray, *, branch: int) -> np.ndarray:
+    inside = (z >= -np.exp(-1.0)) & ((z < 0) | (branch == 0))
+    return np.where(inside, np.real(sc.lambertw(z, branch)), np.nan)
+
+
+_SLOPE, _MAIN = (lambda z, out, branch: np.exp(-out) / (1.0 + out)), ({"branch": 0},)
+_lambertw = special("lambertw", _SLOPE, positive, evaluate=_real_branch, params=_MAIN)
 
 
 @replaces_if_traced(sc.lambertw)

@@ -71,17 +71,22 @@ def _rise_slopes(a: TracedArray, b: TracedArray, out: TracedArray, n: int = 0) -
 
 
 # ``psi(a + b) - psi(a)``; the difference of both values would lose all digits for a >> b.
-digamma_rise = special("digamma_rise", _rise_slopes, positive, positive, evaluate=digamma_rise_of, params=({}, {"n": 1}))
+digamma_rise = special("digamma_rise", _rise_slopes, positive, evaluate=digamma_rise_of, params=({}, {"n": 1}))
 
-special("gamma", lambda x, out: (out * sc.psi(x),), real)
-special("rgamma", lambda x, out: (_rgamma_slope(x, out),), real)
-special("gammaln", lambda x, out: (sc.psi(x),), real)
-special("loggamma", lambda x, out: (sc.psi(x),), positive)
-special("psi", lambda x, out: (sc.zeta(2, x),), real)
-special("_zeta", lambda x, q, out: (LACKING, -x * sc.zeta(x + 1, q)), lambda rng, shape: order(rng, shape) + np.int8(1), positive)
-special("_riemann_zeta", lambda x, out: (LACKING,), lambda rng, shape: order(rng, shape) + np.int8(1))
-special("beta", lambda a, b, out: (lambda: _beta_by_a(a, b, out), lambda: _beta_by_a(b, a, out)), positive, positive)
-special("betaln", lambda a, b, out: (lambda: -apply(digamma_rise, a, b), lambda: -apply(digamma_rise, b, a)), positive, positive)
+
+def order_above_one(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return order(rng, shape) + np.int8(1)
+
+
+special("gamma", lambda x, out: out * sc.psi(x), real)
+special("rgamma", lambda x, out: _rgamma_slope(x, out), real)
+special("gammaln", lambda x, out: sc.psi(x), real)
+special("loggamma", lambda x, out: sc.psi(x), positive)
+special("psi", lambda x, out: sc.zeta(2, x), real)
+special("_zeta", lambda x, q, out: -x * sc.zeta(x + 1, q), order_above_one, positive)
+special("_riemann_zeta", lambda x, out: LACKING, order_above_one)
+special("beta", lambda a, b, out: (lambda: _beta_by_a(a, b, out), lambda: _beta_by_a(b, a, out)), positive)
+special("betaln", lambda a, b, out: (lambda: _log_beta_by_a(a, b), lambda: _log_beta_by_a(b, a)), positive)
 
 
 def _gamma_derivative(x: np.ndarray, n: int) -> np.ndarray:
@@ -113,11 +118,13 @@ def _gamma_quotient_slopes(x: TracedArray, y: TracedArray, z: TracedArray, out: 
     return tuple(lambda n=n: apply(gamma_quotient, x, y, z, **{**orders, n: orders[n] + 1}) for n in "ijk")
 
 
+def below_half(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.uniform(-4.0, 0.4, shape)
+
+
 # A partial derivative of ``gamma(x) gamma(y) / gamma(z)`` for z < 1/2. At a pole of gamma(z) it is no multiple of the quotient, which is 0.
-gamma_quotient = special(
-    "gamma_quotient", _gamma_quotient_slopes, positive, positive, lambda rng, shape: rng.uniform(-4.0, 0.4, shape),
-    evaluate=_gamma_quotient, params=({"i": 0, "j": 0, "k": 1}, {"i": 1, "j": 1, "k": 2}),
-)  # fmt: skip
+_ORDERS = ({"i": 0, "j": 0, "k": 1}, {"i": 1, "j": 1, "k": 2})
+gamma_quotient = special("gamma_quotient", _gamma_quotient_slopes, positive, positive, below_half, evaluate=_gamma_quotient, params=_ORDERS)
 
 
 def _at_zero(x: TracedArray, y: object, z: TracedArray) -> object:
@@ -127,6 +134,10 @@ def _at_zero(x: TracedArray, y: object, z: TracedArray) -> object:
 
 def _beta_by_a(a: TracedArray, b: TracedArray, out: TracedArray) -> object:
     return np.where(pole(a + b) & ~pole(a), _at_zero(a, b, a + b), -out * apply(digamma_rise, a, b))
+
+
+def _log_beta_by_a(a: TracedArray, b: TracedArray) -> object:
+    return -apply(digamma_rise, a, b)
 
 
 def _binom_slopes(n: TracedArray, k: TracedArray, out: TracedArray) -> tuple[object, ...]:
@@ -182,7 +193,7 @@ def _by_rgamma(x: TracedArray) -> object:
 
 
 special("binom", _binom_slopes, lambda rng, shape: rng.uniform(3.2, 6.0, shape), positive)
-special("poch", lambda z, m, out: (lambda: _poch_by_z(z, m, out), lambda: out * sc.psi(z + m)), positive, positive)
+special("poch", lambda z, m, out: (lambda: _poch_by_z(z, m, out), lambda: out * sc.psi(z + m)), positive)
 
 
 def _rgamma_slope(x: TracedArray, out: TracedArray) -> object:

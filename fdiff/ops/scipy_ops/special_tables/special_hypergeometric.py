@@ -10,7 +10,7 @@ from ...entrywise.sample_domains import positive, real, unit
 from .special_family import LACKING, order, special
 from .special_gamma import pole
 
-special("hyp0f1", lambda v, z, out: (LACKING, sc.hyp0f1(v + 1, z) / v), order, real)
+special("hyp0f1", lambda v, z, out: sc.hyp0f1(v + 1, z) / v, order, real)
 
 
 def _hyp1f1(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:

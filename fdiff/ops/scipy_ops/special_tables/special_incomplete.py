@@ -56,7 +56,7 @@ def _by_a_slopes(a: TracedArray, s: TracedArray, x: TracedArray, out: TracedArra
     return _gamma_slopes(a, s, x, n=n)
 
 
-gammainc_a = special("gammainc_by_a", _by_a_slopes, positive, positive, positive, evaluate=gammainc_by_a, params=({"n": 1}, {"n": 2}))
+gammainc_a = special("gammainc_by_a", _by_a_slopes, positive, evaluate=gammainc_by_a, params=({"n": 1}, {"n": 2}))
 
 
 def _unscaled(a: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
@@ -68,10 +68,10 @@ def _chi_square_slopes(v: TracedArray, x: TracedArray, sign: float) -> tuple[obj
     return (lambda: 0.5 * by_a(), by_x)
 
 
-special("gammainc", lambda a, x, out: _unscaled(a, x, 1.0), positive, positive)
-special("gammaincc", lambda a, x, out: _unscaled(a, x, -1.0), positive, positive)
-special("chdtr", lambda v, x, out: _chi_square_slopes(v, x, 1.0), positive, positive)
-special("chdtrc", lambda v, x, out: _chi_square_slopes(v, x, -1.0), positive, positive)
+special("gammainc", lambda a, x, out: _unscaled(a, x, 1.0), positive)
+special("gammaincc", lambda a, x, out: _unscaled(a, x, -1.0), positive)
+special("chdtr", lambda v, x, out: _chi_square_slopes(v, x, 1.0), positive)
+special("chdtrc", lambda v, x, out: _chi_square_slopes(v, x, -1.0), positive)
 
 
 def _at_start_slopes(a: TracedArray, start: TracedArray, y: TracedArray, out: TracedArray, i: int, n: int, root: int) -> tuple[object, ...]:
@@ -123,8 +123,8 @@ def _gdtr_slopes(a: TracedArray, b: TracedArray, x: TracedArray, sign: float) ->
     return (by_a, by_b, by_x)
 
 
-special("gdtr", lambda a, b, x, out: _gdtr_slopes(a, b, x, 1.0), positive, positive, positive)
-special("gdtrc", lambda a, b, x, out: _gdtr_slopes(a, b, x, -1.0), positive, positive, positive)
+special("gdtr", lambda a, b, x, out: _gdtr_slopes(a, b, x, 1.0), positive)
+special("gdtrc", lambda a, b, x, out: _gdtr_slopes(a, b, x, -1.0), positive)
 special("pdtr", lambda k, m, out: (ZERO, lambda: -gamma_density(np.floor(k) + 1.0, m)), order, positive)
 special("pdtrc", lambda k, m, out: (ZERO, lambda: gamma_density(np.floor(k) + 1.0, m)), order, positive)
 
@@ -226,7 +226,7 @@ def _odds_slopes(
     )  # fmt: skip
 
 
-odds_ab = special("betainc_of_odds_by_ab", _odds_slopes, positive, positive, positive, positive, evaluate=betainc_of_odds, params=_AB)
+odds_ab = special("betainc_of_odds_by_ab", _odds_slopes, positive, evaluate=betainc_of_odds, params=_AB)
 
 
 def _f_slopes(dfn: TracedArray, dfd: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
@@ -236,8 +236,8 @@ def _f_slopes(dfn: TracedArray, dfd: TracedArray, x: TracedArray, sign: float) -
     return (lambda: 0.5 * by_a() + by_log_s() / dfn, lambda: 0.5 * by_b() - by_log_s() / dfd, by_x)
 
 
-special("fdtr", lambda dfn, dfd, x, out: _f_slopes(dfn, dfd, x, 1.0), positive, positive, positive)
-special("fdtrc", lambda dfn, dfd, x, out: _f_slopes(dfn, dfd, x, -1.0), positive, positive, positive)
+special("fdtr", lambda dfn, dfd, x, out: _f_slopes(dfn, dfd, x, 1.0), positive)
+special("fdtrc", lambda dfn, dfd, x, out: _f_slopes(dfn, dfd, x, -1.0), positive)
 
 
 _SERIES = 9  # terms of 0.01**k
