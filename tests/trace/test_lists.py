@@ -51,3 +51,23 @@ def test_values_are_those_of_numpy_and_slopes_those_of_differences(case):
         return
     slopes = fdiff.jacobian(f)(X)
     np.testing.assert_allclose(slopes, differences(f, X), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.complex64])
+@pytest.mark.parametrize(
+    ("module", "prefix"),
+    [(polynomial, "poly"), (chebyshev, "cheb"), (legendre, "leg"), (laguerre, "lag"),
+     (hermite, "herm"), (hermite_e, "herme")],
+)  # fmt: skip
+def test_series_have_the_types_of_numpy(module, prefix, kind):
+    c = np.array([1.0, -0.5, 2.0, 0.25], kind)
+    f = lambda name: getattr(module, prefix + name)
+    calls = (
+        lambda c: f("val")(c, c), lambda c: f("val")(0.5, c), lambda c: f("der")(c, 2, 3.0),
+        lambda c: f("int")(c, 2, [1.0, 2.0], 0.5, 2.0), lambda c: f("add")(c, c[:2]),
+        lambda c: f("sub")(c[:2], c), lambda c: f("mul")(c, c), lambda c: f("vander")(c, 2),
+    )  # fmt: skip
+    for call in calls:
+        result, expected = fdiff.jit(call)(c), call(c)
+        assert result.dtype == expected.dtype
+        np.testing.assert_allclose(result, expected, rtol=1e-5)

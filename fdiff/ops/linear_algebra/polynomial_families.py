@@ -62,9 +62,10 @@ def _times(factor: float, value: object) -> object:
 
 def _evaluated(family: PolynomialFamily, x: object, c: object, *, tensor: bool = True) -> TracedArray:
     """Clenshaw's recurrence (MTAC 9, 1955), which is Horner's rule for powers."""
-    at, series = traced(x), _series(c)
+    at: object = x if type(x) in (int, float, complex) else traced(x)
+    series = _series(c)
     if tensor:
-        series = series.reshape((*series.shape, *(1,) * at.ndim))
+        series = series.reshape((*series.shape, *(1,) * np.ndim(at)))
     after: object = None
     value: object = series[-1] + 0.0 * at
     for k in reversed(range(series.shape[0] - 1)):
@@ -146,7 +147,7 @@ def _register_maps(family: PolynomialFamily) -> None:
         series = _series(c)
         at = normal_axis(axis, series.ndim)
         matrix = derivative(np.eye(series.shape[at]), m)
-        return _along(matrix, series, at) * np.power(scl, index(m)) if index(m) else series
+        return _as(series, _along(matrix, series, at) * np.power(scl, index(m))) if index(m) else series
 
     @replaces_if_traced(integral)
     def integrate(c: object, m: int = 1, k: object = (), lbnd: object = 0, scl: object = 1, axis: int = 0) -> TracedArray:
@@ -160,8 +161,8 @@ def _register_maps(family: PolynomialFamily) -> None:
         at = normal_axis(axis, series.ndim)
         series = np.moveaxis(series, at, 0)
         for constant in [*constants, *[0] * (index(m) - len(constants))]:
-            series = _along(integral(np.eye(series.shape[0])), series, 0) * scl
-            first = series[:1] + constant - _evaluated(family, lbnd, series)[None]
+            series = _as(series, _along(integral(np.eye(series.shape[0])), series, 0) * scl)
+            first = _as(series, series[:1] + constant - _evaluated(family, lbnd, series)[None])
             series = concatenate_call([first, series[1:]])
         return np.moveaxis(series, 0, at)
 
@@ -172,13 +173,19 @@ def _register_maps(family: PolynomialFamily) -> None:
 
 
 def _along(matrix: np.ndarray, series: TracedArray, axis: int) -> TracedArray:
-    return np.moveaxis(np.tensordot(matrix, series, axes=(1, axis)), 0, axis)
+    own = matrix.astype(series.dtype)
+    return np.moveaxis(np.tensordot(own, series, axes=(1, axis)), 0, axis)
+
+
+def _as(series: TracedArray, new: TracedArray) -> TracedArray:
+    """What NumPy computes in place, in the memory of a series."""
+    return new.astype(series.dtype) if np.can_cast(new.dtype, series.dtype, "same_kind") else new
 
 
 def _unit_map(function: Callable[..., np.ndarray], series: TracedArray) -> TracedArray:
     n = series.shape[0]
     rows = [_padded(function(e), n)[:n] for e in np.eye(n)]
-    return np.tensordot(np.stack(rows, axis=1), series, axes=(1, 0))
+    return np.tensordot(np.stack(rows, axis=1).astype(series.dtype), series, axes=(1, 0))
 
 
 def _trimmed(c: object) -> TracedArray:
@@ -204,7 +211,7 @@ def _register_algebra(family: PolynomialFamily) -> None:
         def total(c1: object, c2: object, combine: np.ufunc = combine) -> TracedArray:
             left, right = _trimmed(c1), _trimmed(c2)
             n = max(left.shape[0], right.shape[0])
-            return _trimmed(combine(*(concatenate_call([a, np.zeros(n - a.shape[0])]) for a in (left, right))))
+            return _trimmed(combine(*(concatenate_call([a, np.zeros(n - a.shape[0], a.dtype)]) for a in (left, right))))
 
         replaces_if_traced(f(name))(total)
 
@@ -212,7 +219,7 @@ def _register_algebra(family: PolynomialFamily) -> None:
     def times(c1: object, c2: object) -> TracedArray:
         left, right = _trimmed(c1), _trimmed(c2)
         n = left.shape[0] + right.shape[0] - 1
-        table = np.zeros((n, left.shape[0], right.shape[0]))
+        table = np.zeros((n, left.shape[0], right.shape[0]), np.result_type(left.dtype, right.dtype))
         for i, j in product(range(left.shape[0]), range(right.shape[0])):
             table[:, i, j] = _padded(multiply(np.eye(i + 1)[i], np.eye(j + 1)[j]), n)
         return _trimmed(np.einsum("nij,i,j->n", table, left, right))
