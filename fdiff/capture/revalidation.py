@@ -2,7 +2,7 @@
 
 The functions below check, for each kind of place, that the same objects are still there. Such a
 list is a verifying trace (A. Mokhov, N. Mitchell and S. Peyton Jones, Build systems a la carte,
-Proc. ACM Program. Lang. 2, ICFP, 2018).
+Proc. ACM Program. Lang. 2, ICFP, 2018, section 4.2.2).
 """
 
 from __future__ import annotations

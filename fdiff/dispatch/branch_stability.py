@@ -6,8 +6,8 @@ and pays off only if its path is taken again. Where paths do not recur, calls ar
 eagerly: each call is traced and differentiated on the fly, and its trace is dropped.
 
 The score counts like the branch predictors of processors, up at a miss and down at a hit
-(saturating counters: J. E. Smith, "A study of branch prediction strategies", ISCA 1981). The sizes
-are our own.
+(saturating counters: J. E. Smith, A study of branch prediction strategies, ISCA 1981, strategy 7).
+The sizes are our own.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ guards of each, and a select takes the results of the path whose guards hold: co
 computed once, and derivatives go through the select to that path alone. Paths that may raise an
 error are not merged, because all paths run.
 
-The method is if-conversion of whole traces; J. R. Allen, K. Kennedy, C. Porterfield and J. Warren,
-Conversion of control dependence to data dependence, POPL 1983.
+The method is if-conversion of whole traces; R. Allen and K. Kennedy, Optimizing Compilers for
+Modern Architectures, Morgan Kaufmann 2001, section 7.2.
 """
 
 from __future__ import annotations

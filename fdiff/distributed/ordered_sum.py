@@ -1,4 +1,4 @@
-"""Sums whose order the number of terms tells (pairwise: N. J. Higham, SISC 14(4), 1993)."""
+"""Pairwise sums (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2002, chapter 4)."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def sum_over(f: Callable[..., object], rows: object) -> SumOver:
 
     References
     ----------
-    Chu et al., "Map-Reduce for Machine Learning on Multicore", NIPS 2006, for the form of sums.
+    Chu et al., "Map-Reduce for Machine Learning on Multicore", NIPS 2006, section 2.
 
     Examples
     --------
@@ -269,7 +269,7 @@ def map_over(f: Callable[..., object], rows: object) -> MapOver:
 
     References
     ----------
-    Chu et al., "Map-Reduce for Machine Learning on Multicore", NIPS 2006.
+    Chu et al., "Map-Reduce for Machine Learning on Multicore", NIPS 2006, section 2.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 Operations are counted in additions, as passes count them (`ir/operation_costs.py`): a product
 counts 2, a division 4, an elementary function 20. Matrix factorisations count as in G. H. Golub and
-C. F. Van Loan, Matrix Computations, 4th ed., 2013.
+C. F. Van Loan, Matrix Computations, 4th ed., 2013, chapters 3 to 5 and 8.
 """
 
 from __future__ import annotations

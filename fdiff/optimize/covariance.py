@@ -1,8 +1,8 @@
 """Covariance of fitted parameters: the inverse of ``J' J``, from factors of the Jacobian `J`.
 
 A dense Jacobian is factored as it is (QR with pivoting), which keeps twice the digits of the normal
-equations (Å. Björck, Numerical Methods for Least Squares Problems, SIAM 1996). A sparse one is not:
-its product has a sparse LU.
+equations (G. H. Golub and C. F. Van Loan, Matrix Computations, 4th ed., 2013, section 5.3). A
+sparse one is not: its product has a sparse LU.
 """
 
 from __future__ import annotations

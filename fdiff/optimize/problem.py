@@ -54,7 +54,7 @@ class Problem(ProblemFunctions):
     References
     ----------
     A. Wächter and L. T. Biegler, "On the implementation of an interior-point filter line-search
-    algorithm for large-scale nonlinear programming", Math. Program. 106, 2006.
+    algorithm for large-scale nonlinear programming", Math. Program. 106, 2006, algorithm A.
 
     Examples
     --------

@@ -142,7 +142,7 @@ def _spread(
     """The places nearest to those wanted at which boxes do not overlap.
 
     By least squares: neighbours that would overlap become a group, which moves as one (pool
-    adjacent violators; R. Barlow et al., "Statistical Inference under Order Restrictions", 1972).
+    adjacent violators; R. Barlow, Statistical Inference under Order Restrictions, 1972, chapter 1).
     """
     groups: list[tuple[float, int]] = []  # the sum of the places wanted of the first, and boxes
     offsets, offset = [], 0.0

@@ -5,7 +5,7 @@ on small constants among the operands. So it is traced into a small tape, whose 
 in place of the rule from then on.
 
 Partial evaluation of rules for what is known of their operands (N. D. Jones, C. K. Gomard,
-P. Sestoft, Partial Evaluation and Automatic Program Generation, Prentice Hall 1993).
+P. Sestoft, Partial Evaluation and Automatic Program Generation, 1993, chapter 1).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Backward passes node by node: for hooks, custom rules and `create_graph`.
 
 Nodes are processed in topological order, later ones first, each when all its cotangents are ready
-(Kahn, "Topological sorting of large networks", CACM 5, 1962). Leaves are served as soon as they are
-ready, as in torch.
+(D. E. Knuth, The Art of Computer Programming 1, 3rd ed., 1997, section 2.2.3, algorithm T). Leaves
+are served as soon as they are ready, as in torch.
 """
 
 from __future__ import annotations

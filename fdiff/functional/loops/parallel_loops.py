@@ -126,7 +126,7 @@ def associative_scan(
 
     References
     ----------
-    G. E. Blelloch, "Prefix sums and their applications", CMU-CS-90-190, 1990;
+    G. E. Blelloch, "Prefix sums and their applications", CMU-CS-90-190, 1990, section 1.2;
     ``jax.lax.associative_scan``.
 
     Examples

@@ -171,7 +171,7 @@ def hessian_diagonal(
 
     References
     ----------
-    Gebremedhin, Manne and Pothen, "What color is your Jacobian?", SIAM Review 47(4), 2005.
+    Gebremedhin, Manne and Pothen, "What color is your Jacobian?", SIAM Review 47, 2005, section 3.
 
     Examples
     --------

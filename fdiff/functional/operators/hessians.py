@@ -104,7 +104,7 @@ def hvp(
 
     References
     ----------
-    Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 6(1), 1994.
+    Pearlmutter, "Fast exact multiplication by the Hessian", Neural Comput. 6(1), 1994, section 3.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def vhp(
 
     References
     ----------
-    Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 6(1), 1994.
+    Pearlmutter, "Fast exact multiplication by the Hessian", Neural Comput. 6(1), 1994, section 3.
 
     Examples
     --------

@@ -5,7 +5,7 @@ operands: long tapes have few of them. Views cost nothing, they are a layout and
 without opcode is left to NumPy between two runs of instructions.
 
 Places are given and taken back in the order of the nodes, as registers by a linear scan
-(M. Poletto and V. Sarkar, Linear scan register allocation, ACM TOPLAS 21(5), 1999).
+(M. Poletto and V. Sarkar, Linear scan register allocation, ACM TOPLAS 21(5), 1999, figure 1).
 """
 
 from __future__ import annotations

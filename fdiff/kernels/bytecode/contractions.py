@@ -1,7 +1,7 @@
 """Products summed over shared axes, as loops over the result and over the summed axes.
 
 Operands are copied where their rows then lie side by side: packing, as in K. Goto and R. A. van de
-Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008.
+Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008, figure 8.
 """
 
 from __future__ import annotations

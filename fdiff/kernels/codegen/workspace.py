@@ -1,8 +1,8 @@
 """The buffer of each temporary in the workspace; temporaries that live at other times share one.
 
-This is register allocation by linear scan (Poletto and Sarkar, ACM TOPLAS 21(5), 1999) with buffers
-of one size and dtype as registers, and no spilling. The workspace itself is kept between calls:
-fresh pages cost more than most kernels (0.8 ms for 2 MB).
+This is register allocation by linear scan (Poletto and Sarkar, ACM TOPLAS 21(5), 1999, figure 1):
+registers are buffers of one size and dtype, and none is spilled. The workspace is kept between
+calls: fresh pages cost more than most kernels (0.8 ms for 2 MB).
 """
 
 from __future__ import annotations

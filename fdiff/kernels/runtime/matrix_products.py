@@ -37,7 +37,7 @@ def _block(rows: int, vectors: int) -> str:
     """``c = a @ b`` for `rows` rows and `vectors` vectors of columns, with `c` in registers.
 
     The micro-kernel of Goto and van de Geijn (Anatomy of high-performance matrix multiplication,
-    ACM TOMS 34(3), 2008).
+    ACM TOMS 34(3), 2008, figure 8).
     """
     each = [(r, v) for r in range(rows) for v in range(vectors)]
     lines = [

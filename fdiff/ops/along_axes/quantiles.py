@@ -1,7 +1,7 @@
 """Order statistics: `median`, `quantile`, `percentile` and their versions without NaN.
 
 Quantiles are interpolated between entries of the sorted rows, so their derivative goes to these entries. Methods by
-R. J. Hyndman and Y. Fan, "Sample quantiles in statistical packages", The American Statistician 50(4), 1996.
+R. J. Hyndman and Y. Fan, "Sample quantiles in statistical packages", The American Statistician 50(4), 1996, definitions 1 to 9.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def nanmedian(a: object, axis: object = None, out: object = None, overwrite_inpu
     return _finish(np.where(count > 0, middle, np.nan).astype(array.dtype), rows, keepdims)
 
 
-# Sample quantiles by R. J. Hyndman and Y. Fan, The American Statistician 50(4), 1996: the place of
+# Sample quantiles by R. J. Hyndman and Y. Fan, The American Statistician 50(4), 1996, definitions 4 to 9: the place of
 # quantile q among n sorted entries is n q + alpha + q (1 - alpha - beta) - 1.
 _CONTINUOUS = {
     "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0),

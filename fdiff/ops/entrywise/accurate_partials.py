@@ -28,7 +28,7 @@ from .sample_domains import above_two, positive, real, unit
 
 Array = np.ndarray
 _LN2 = _log(2.0)
-_SPLIT = 134217729.0  # 2**27 + 1 (Dekker, Numerische Mathematik 18, 1971)
+_SPLIT = 134217729.0  # 2**27 + 1, as in algorithm 3.2 of the source of `product_error`
 
 
 def _floating(*dtypes: np.dtype) -> np.dtype:
@@ -85,14 +85,17 @@ def steep(x: TracedArray) -> TracedArray:
 
 
 def _sum_error(x: Array, y: Array, total: Array) -> Array:
-    """The rounding error of ``total = x + y`` (TwoSum: Knuth, The Art of Computer Programming 2, 4.2.2); 0 for infinite sums."""
+    """The rounding error of ``total = x + y`` (TwoSum: Knuth, Seminumerical Algorithms, section 4.2.2, theorem B); 0 if infinite."""
     other = total - x
     lost = (x - (total - other)) + (y - other)
     return np.where(np.isfinite(lost), lost, lost.dtype.type(0))
 
 
 def product_error(x: Array, y: Array, out: Array) -> Array:
-    """The rounding error of ``out = x * y`` (TwoProduct: Dekker, Numerische Mathematik 18, 1971); 0 where splitting overflows."""
+    """The rounding error of ``out = x * y``; 0 where splitting overflows.
+
+    TwoProduct of T. Ogita, S. M. Rump, S. Oishi, "Accurate sum and dot product", SIAM J. Sci. Comput. 26(6), 2005, algorithm 3.3.
+    """
     a, b = x * _SPLIT, y * _SPLIT
     x_high, y_high = a - (a - x), b - (b - y)
     x_low, y_low = x - x_high, y - y_high

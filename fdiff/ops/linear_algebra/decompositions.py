@@ -1,7 +1,8 @@
 """Functions of `numpy.linalg` by decompositions: `eig`, `eigh`, `svd`, `qr`, `pinv`, `lstsq`, `cond`, ...
 
 The primitives and their rules are in `eigenvalues.py`, `singular_values.py`, `pseudo_inverse.py` and `qr.py`.
-Ranks and condition numbers: G. H. Golub and C. F. Van Loan, "Matrix Computations", 4th ed., Johns Hopkins 2013.
+Ranks and condition numbers: G. H. Golub and C. F. Van Loan, "Matrix Computations", 4th ed., Johns Hopkins 2013,
+sections 5.4.1 and 2.6.2.
 """
 
 from __future__ import annotations

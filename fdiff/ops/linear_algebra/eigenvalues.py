@@ -2,7 +2,7 @@
 
 With A V = V diag(w) and P = inv(V) dA V: dw = diag(P) and dV = V (F o P), where F[i, j] = 1 / (w[j] - w[i]) off the
 diagonal and 0 on it, up to the normalisation of the columns. Sources: J. R. Magnus, "On differentiating
-eigenvalues and eigenvectors", Econometric Theory 1, 1985; M. B. Giles, "Collected matrix derivative results
+eigenvalues and eigenvectors", Econometric Theory 1, 1985, theorems 1 and 2; M. B. Giles, "Collected matrix derivative results
 for forward and reverse mode algorithmic differentiation", Springer 2008, section 3.1; M. Seeger et al.,
 "Auto-differentiating linear algebra", arXiv:1710.08717 (2017).
 
@@ -175,7 +175,7 @@ def _largest(v: TracedArray) -> TracedArray:
 
 
 def _eig_jvp(dots: Bars, args: Args, outs: Args, *, real: bool) -> list[object]:
-    """Magnus 1985; columns keep length 1, and their largest entries stay real."""
+    """Magnus 1985, theorem 2; columns keep length 1, and their largest entries stay real."""
     w, v = outs
     moved = apply(solve, v, dots[0].astype(v.dtype) @ v)
     free = v @ (reciprocal_gaps(w) * moved)

@@ -61,7 +61,7 @@ def _times(factor: float, value: object) -> object:
 
 
 def _evaluated(family: PolynomialFamily, x: object, c: object, *, tensor: bool = True) -> TracedArray:
-    """Clenshaw's recurrence (MTAC 9, 1955), which is Horner's rule for powers."""
+    """Clenshaw's recurrence (MTAC 9, 1955; DLMF 3.11(ii)), which is Horner's rule for powers."""
     at: object = x if type(x) in (int, float, complex) else traced(x)
     series = _series(c)
     if tensor:

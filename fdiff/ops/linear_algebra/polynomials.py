@@ -1,7 +1,7 @@
 """Functions of polynomials in powers of x, the highest first: `polyval`, `polyfit`, `roots`, `poly1d` arithmetic.
 
-Zeros are eigenvalues of a companion matrix: A. Edelman and H. Murakami, "Polynomial roots from companion matrix
-eigenvalues", Mathematics of Computation 64, 1995.
+Zeros are eigenvalues of a companion matrix: G. H. Golub and C. F. Van Loan, "Matrix Computations", 4th ed.,
+Johns Hopkins 2013, section 7.4.6.
 """
 
 from __future__ import annotations

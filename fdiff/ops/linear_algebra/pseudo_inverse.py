@@ -75,7 +75,7 @@ def rcond_truncates(rcond: object, a: TracedArray) -> bool:
 class _PinvDerivative:
     """The derivative of X, the pseudo-inverse of A, in both modes.
 
-    Golub and Pereyra 1973: dX = -X dA X + X X' dA' (I - A X) + (I - X A) dA' X' X. Where `rcond` cuts
+    Golub and Pereyra 1973, theorem 4.3: dX = -X dA X + X X' dA' (I - A X) + (I - X A) dA' X' X. Where `rcond` cuts
     off singular values that are not 0, the middle term is the B of B - X X' B N N' = X X' (X dA N' + dA')
     (I - A X) with N = A - A X A, from the derivative of A' A X = X A A', and likewise the last.
     """

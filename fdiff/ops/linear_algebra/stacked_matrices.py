@@ -3,7 +3,7 @@
 NumPy's linear algebra works on the last two axes; the axes before are a stack, and a batch is one more of them.
 
 Rules are from M. B. Giles, Collected matrix derivative results for forward and reverse mode algorithmic
-differentiation, Lecture Notes in Computational Science and Engineering 64, Springer 2008.
+differentiation, Lecture Notes in Computational Science and Engineering 64, Springer 2008, section 2.
 """
 
 from __future__ import annotations

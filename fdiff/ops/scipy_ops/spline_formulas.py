@@ -149,7 +149,7 @@ def _pchip_end(h0: Array, h1: Array, m0: Array, m1: Array) -> Array:
 
 
 def akima_slopes(x: Array, y: Array, method: str) -> Array:
-    """Derivatives by Akima's formula (H. Akima, J. ACM 17(4), 1970), or by the modified one (``makima``)."""
+    """Derivatives by Akima's formula (H. Akima, J. ACM 17(4), 1970, equation 1), or by the modified one (``makima``)."""
     h = _column(np.diff(x), np.ndim(y))
     d = np.diff(y, axis=0) / h
     if len(x) == 2:

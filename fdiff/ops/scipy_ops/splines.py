@@ -3,7 +3,7 @@
 Values are differentiated with respect to the data, the points and the places of evaluation: coefficients are
 linear in the data, and values are polynomials of the places.
 
-C. de Boor, A Practical Guide to Splines, revised ed., Springer 2001.
+C. de Boor, A Practical Guide to Splines, revised ed., Springer 2001, chapters IX and X.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """If-conversion: short branches on traced values become selects, so that one trace serves both outcomes.
 
-J. R. Allen, K. Kennedy, C. Porterfield, J. Warren, "Conversion of control dependence to data dependence",
-POPL 1983. ``if a > v[i]: v[i] = a`` asks for the truth of a traced value. If the branch does no more than store
+R. Allen and K. Kennedy, "Optimizing Compilers for Modern Architectures", Morgan Kaufmann 2001, section 7.2.
+``if a > v[i]: v[i] = a`` asks for the truth of a traced value. If the branch does no more than store
 one entry (`trace/branching/if_conversion.py` reads that off the bytecode), the entry becomes ``np.where(a > v[i], a,
 v[i])``, and Python is told to skip the branch; no guard is needed. This is done only where the branch has no
 other effect and can raise nothing: arithmetic of real numbers without divisions by traced ones, entries of

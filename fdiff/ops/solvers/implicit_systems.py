@@ -1,8 +1,8 @@
 """Linear systems with the Jacobian of equations ``F(x) = 0``: dense, or sparse where they are large and few entries are there.
 
 The solution of a large one is an op, so that the structure may rest on index arrays that the equations read. Its rules follow from
-``s = inv(J) r``: ``ds = inv(J) (dr - dJ s)`` (M. B. Giles, "Collected matrix derivative results for forward and reverse mode
-algorithmic differentiation", Springer 2008).
+``s = inv(J) r``: ``ds = inv(J) (dr - dJ s)`` (M. B. Giles, "An extended collection of matrix derivative results", Oxford University
+Computing Laboratory, NA-08/01, 2008, section 2.3.1).
 """
 
 from __future__ import annotations

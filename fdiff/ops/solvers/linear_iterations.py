@@ -3,7 +3,7 @@
 The value is what SciPy's iterations give. Derivatives are derivatives of the exact solution, for which the matrix is
 factorised once; so they have all digits, and start, tolerances and preconditioner have none. The implicit function theorem:
 A. Griewank and A. Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 15.1. Of a linear system: M. B. Giles,
-"Collected matrix derivative results for forward and reverse mode algorithmic differentiation", Springer 2008.
+"An extended collection of matrix derivative results", Oxford University Computing Laboratory, NA-08/01, 2008, section 2.3.1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Minima as ops: the implicit function theorem applied to the gradient, which vanishes at a minimum.
 
 A variable that a bound holds moves with the bound. A. V. Fiacco, Introduction to Sensitivity and Stability Analysis in
-Nonlinear Programming, Academic Press 1983.
+Nonlinear Programming, Academic Press 1983, theorem 3.2.2.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`scipy.integrate.quad`, `dblquad`, `tplquad`, `nquad`: SciPy's value, derivatives by Leibniz's rule.
 
 The derivative of an integral is the integral of the derivative, computed by `quad` with the same options, plus the
-value of the integrand at limits that move (H. Flanders, "Differentiation under the integral sign", American
-Mathematical Monthly 80(6), 1973).
+value of the integrand at limits that move (NIST Digital Library of Mathematical Functions, https://dlmf.nist.gov,
+section 1.5(iv)).
 """
 
 from __future__ import annotations

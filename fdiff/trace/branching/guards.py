@@ -8,7 +8,7 @@ other arguments as long as Python would see the same. For that the guard set rec
 - *guards*: nodes that must have the value they had. They become the check tape of the recording.
 
 Guards of recorded traces as in A. Gal et al., Trace-based just-in-time type specialization for
-dynamic languages, PLDI 2009.
+dynamic languages, PLDI 2009, section 3.1.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """If-conversion: arms of ``if`` statements that only store one entry, found in the bytecode.
 
 ``if a > v[i]: v[i] = a`` does the same as ``v[i] = np.where(a > v[i], a, v[i])``, which needs no
-branch (Allen et al., 1983: conversion of control dependence to data dependence). When Python asks
-for the truth of the condition, the bytecode of the user's function tells what the arm does. The
-names of instructions differ between versions of Python (3.11 to 3.14); an arm with an unknown
-instruction is left a branch.
+branch (R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, Morgan Kaufmann
+2001, section 7.2). When Python asks for the truth of the condition, the bytecode of the user's
+function tells what the arm does. The names of instructions differ between versions of Python (3.11
+to 3.14); an arm with an unknown instruction is left a branch.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The handles of the item are its carries, its invariants and the handles in its r
 values are the number of trips and the content of the rows. Its results are the handles of its last
 trip, and the handles of earlier trips that are read after the loop. Tracing compilers nest the
 traces of inner loops likewise (A. Gal et al., Trace-based just-in-time type specialization for
-dynamic languages, PLDI 2009): docs/decisions/plain-loops-that-branch.md.
+dynamic languages, PLDI 2009, section 4.1): docs/decisions/plain-loops-that-branch.md.
 """
 
 from __future__ import annotations

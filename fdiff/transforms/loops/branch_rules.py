@@ -1,8 +1,8 @@
 """Derivatives and batches of switches, and of loops whose number of trips a run tells.
 
 A batch whose elements take several branches runs all of them and selects, which is if-conversion
-(J. R. Allen, K. Kennedy, C. Porterfield and J. Warren, Conversion of control dependence to data
-dependence, POPL 1983).
+(R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, Morgan Kaufmann 2001,
+section 7.2).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The cheapest edges of a graph that part a source from a sink.
 
-Dinic's algorithm: Algorithm for solution of a problem of maximum flow in networks with power
-estimation, Soviet Mathematics Doklady 11, 1970.
+Dinic's algorithm (Soviet Mathematics Doklady 11, 1970): R. E. Tarjan, Data Structures and Network
+Algorithms, SIAM 1983, section 8.2.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Programs subtract the maximum before they exponentiate, so that nothing overflow
 derivative is zero, and rounding errors where that zero is computed as ``1 - sum(softmax)``: nothing
 is to be differentiated there. The same holds of ``exp(x - m) / sum(exp(x - m))`` and of
 ``x - m - log(sum(exp(x - m)))``, whatever ``m`` is. (P. Blanchard, D. J. Higham and N. J. Higham,
-"Accurately computing the log-sum-exp and softmax functions", IMA J. Numer. Anal. 41, 2021.)
+Accurately computing the log-sum-exp and softmax functions, IMA JNA 41, 2021, algorithm 4.1.)
 """
 
 from __future__ import annotations

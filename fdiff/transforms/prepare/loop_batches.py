@@ -7,8 +7,8 @@ are added in pairs, as `numpy.sum` does.
 
 Bodies that hold loops or branches stay as they are: in a batch all branches are computed.
 
-Loops without dependences are vectorised after the idea of R. Allen and K. Kennedy, Automatic
-translation of Fortran programs to vector form, ACM TOPLAS 9(4), 1987.
+Loops without dependences are vectorised: R. Allen and K. Kennedy, Optimizing Compilers for Modern
+Architectures, Morgan Kaufmann 2001, section 2.4.
 """
 
 from __future__ import annotations

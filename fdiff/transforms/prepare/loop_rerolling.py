@@ -7,7 +7,7 @@ join, all parts are walked in lockstep. As the body of a loop without carries, `
 as loops of the tape whose trips do not wait for each other are (`loop_batches.py`).
 
 Isomorphic computations are packed as in S. Larsen and S. Amarasinghe, Exploiting superword level
-parallelism with multimedia instruction sets, PLDI 2000.
+parallelism with multimedia instruction sets, PLDI 2000, section 3.
 """
 
 from __future__ import annotations

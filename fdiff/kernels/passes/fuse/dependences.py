@@ -171,9 +171,11 @@ def ordered(plan: Plan, effects: list[Effect]) -> list[Effect]:
 
 
 def _topological_order(before: list[set[int]]) -> Iterator[int]:
-    """The numbers of effects in topological order, low ones first (A. B. Kahn, CACM 5(11), 1962).
+    """The numbers of effects in topological order, low ones first.
 
     `before` has the effects that each depends on.
+
+    D. E. Knuth, The Art of Computer Programming 1, 3rd ed., 1997, section 2.2.3, algorithm T.
     """
     waits = [len(b) for b in before]
     users: list[list[int]] = [[] for _ in before]

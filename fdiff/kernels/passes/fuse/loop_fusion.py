@@ -1,8 +1,7 @@
 """Loop fusion: which effects share a loop nest.
 
-A greedy partition of the dependence graph into nests of one domain each; K. Kennedy and K. S.
-McKinley, Maximizing loop parallelism and improving data locality via loop fusion and distribution,
-LCPC 1993.
+A greedy partition of the dependence graph into nests of one domain each; R. Allen and K. Kennedy,
+Optimizing Compilers for Modern Architectures, Morgan Kaufmann 2001, section 6.2.5.
 """
 
 from __future__ import annotations

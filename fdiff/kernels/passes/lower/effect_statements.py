@@ -1,4 +1,4 @@
-"""Lowering of effects to statements (an idea of J. Ragan-Kelley et al., Halide, PLDI 2013)."""
+"""Lowering of effects to statements (J. Ragan-Kelley et al., Halide, PLDI 2013, section 4.1)."""
 
 from __future__ import annotations
 

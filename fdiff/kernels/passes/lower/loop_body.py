@@ -1,7 +1,6 @@
 """The statements of one loop nest, in which each value is computed once (value numbering).
 
-Value numbering after J. Cocke and J. T. Schwartz, Programming Languages and Their Compilers, New
-York University 1970.
+S. S. Muchnick, Advanced Compiler Design and Implementation, Morgan Kaufmann 1997, section 12.4.1.
 """
 
 from __future__ import annotations

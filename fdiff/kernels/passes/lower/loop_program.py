@@ -1,4 +1,4 @@
-"""Scheduled effects become nests and calls (J. Ragan-Kelley et al., Halide, PLDI 2013)."""
+"""Scheduled effects become nests and calls (J. Ragan-Kelley, Halide, PLDI 2013, section 4.1)."""
 
 from __future__ import annotations
 

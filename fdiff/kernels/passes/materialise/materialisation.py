@@ -2,7 +2,7 @@
 
 A node is *stored* if it has memory (or, with one entry, a local) of its own; every other node is
 fused into the loops that read it: the choice between storage and recomputation that Halide leaves
-to schedules (J. Ragan-Kelley et al., Halide, PLDI 2013).
+to schedules (J. Ragan-Kelley et al., Halide, PLDI 2013, section 3).
 """
 
 from __future__ import annotations

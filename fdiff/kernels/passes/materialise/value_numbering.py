@@ -2,7 +2,7 @@
 
 Two expressions that read the same node at the same index have one key, and are computed once.
 
-B. Alpern, M. N. Wegman and F. K. Zadeck, Detecting equality of variables in programs, POPL 1988.
+S. S. Muchnick, Advanced Compiler Design and Implementation, Morgan Kaufmann 1997, section 12.4.2.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def renumbered(
 
 
 def pruned(graph: KernelGraph) -> KernelGraph:
-    """The graph without operations that nothing reads (dead code: S. S. Muchnick 1997, 18.10)."""
+    """The graph without operations that nothing reads (S. S. Muchnick 1997, section 18.10)."""
     live = {*graph.inputs, *graph.outputs}
     for i in range(len(graph.ops) - 1, -1, -1):
         if i in live:

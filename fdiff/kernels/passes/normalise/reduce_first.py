@@ -1,8 +1,8 @@
 """Reduction before contraction: a sum over an axis of a product is taken before the product.
 
 ``sum(y @ a, axis=0)`` is ``sum(y, axis=0) @ a``, which needs no product of matrices (the
-generalised distributive law: Aji and McEliece, IEEE Trans. Inf. Theory 46, 2000). The sum moves to
-the product through signs, sums, transposes, and factors that are constant along the axis.
+generalised distributive law: Aji and McEliece, IEEE Trans. Inf. Theory 46, 2000, section I). The
+sum moves to the product through signs, sums, transposes, and factors constant along the axis.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ While a tape is recorded, loads are forwarded from stores (`trace/load_forwardin
 what was stored becomes the stored value, and a read of other entries a read of the array before the
 store. In a kernel the value would then be computed once more in each nest that reads it, and the
 old array would have to stay in memory beside the new one. This pass undoes both. It is the inverse
-of scalar replacement (D. Callahan, S. Carr, K. Kennedy, Improving register allocation for
-subscripted variables, PLDI 1990).
+of scalar replacement (R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures,
+Morgan Kaufmann 2001, section 8.3).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A loop is parallel if each iteration of its outermost loop writes entries of its own, or combines
 values into locals or memory by an operator that may be reordered. Such reductions are private to
 each part of the loop, and combined in the order of the parts, so that results do not depend on the
-threads (array privatisation and reduction recognition; P. Tu and D. Padua, Automatic array
-privatization, LCPC 1993). All else (scans, routines, boundaries) is for one thread.
+threads (privatisation: R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures,
+Morgan Kaufmann 2001, section 6.2.1). All else (scans, routines, boundaries) is for one thread.
 """
 
 from __future__ import annotations

@@ -282,7 +282,7 @@ def two_sum(x: Value, y: Value | float) -> DoubleDouble:
 
 
 def two_product_error(x: Value, y: Value | float, rounded: Value) -> Value:
-    """The rounding error of ``x * y``, without fused operations (Dekker, as above)."""
+    """The rounding error of ``x * y``, unfused (T. Ogita et al., SISC 26, 2005, algorithm 3.3)."""
     split = x.by_format(134217729.0, 4097.0)  # halves of the digits, whose products are exact
     shifted = x * split
     high = shifted - (shifted - x)

@@ -18,7 +18,7 @@ def _nodes(per_unit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """``1 + x``, ``1 - x`` and weights of the double exponential formula on (-1, 1).
 
     H. Takahasi and M. Mori, "Double exponential formulas for numerical integration", Publ. RIMS 9
-    (1974): nodes crowd at both ends, where an integrand may be almost singular.
+    (1974), equation 3-3: nodes crowd at both ends, where an integrand may be almost singular.
     """
     step = 1.0 / per_unit
     t = np.arange(round(-4.4 * per_unit), round(4.4 * per_unit) + 1) * step
