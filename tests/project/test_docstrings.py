@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from package_trees import nodes_of, tree_of
 
 import fdiff
 
@@ -109,7 +110,7 @@ NO_EXAMPLE = {"ipopt"}  # needs a library that wheels of fdiff do not ask for
 def public_methods():
     """Functions under `public`, which users call, whether or not a module has their name."""
     for path in sorted(Path(fdiff.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in nodes_of(tree_of(path)) if "@public" in path.read_text("utf-8") else ():
             decorators = getattr(node, "decorator_list", ())
             if any(ast.unparse(d) == "public" for d in decorators) and node.name != "__call__":
                 yield pytest.param(node, id=f"{path.stem}.{node.name}")
@@ -187,7 +188,7 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 
 def declared(tree):
     """Names that other modules may mean: words in lower case are too often parameters as well."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, DOCUMENTED[:3]):
             yield node.name
         for entry in node.body if isinstance(node, (ast.ClassDef, ast.Module)) else ():
@@ -207,7 +208,7 @@ def known_everywhere(trees):
 
 def unknown_words(text, tree, elsewhere):
     """Words in backticks in private docstrings that neither the code nor another module has."""
-    documented = [node for node in ast.walk(tree) if isinstance(node, DOCUMENTED)]
+    documented = [node for node in nodes_of(tree) if isinstance(node, DOCUMENTED)]
     lines, docs = text.split("\n"), []
     for node in documented:
         if (doc := ast.get_docstring(node)) is not None:
@@ -228,7 +229,7 @@ def test_words_in_backticks_are_names():
     """A parameter that is renamed is renamed in the text, too; others' names have two backticks."""
     package = Path(fdiff.__file__).parent
     texts = {p.relative_to(package): p.read_text("utf-8") for p in package.rglob("*.py")}
-    trees = {path: ast.parse(text) for path, text in texts.items()}
+    trees = {path: tree_of(package / path) for path in texts}
     elsewhere = known_everywhere(trees)
     unknown = [
         f"{path}:{line}: {word}"

@@ -3,9 +3,9 @@
 import ast
 import collections
 import re
-from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2] / "fdiff"
+from package_trees import PACKAGE, nodes_of, tree_of
+
 SHORTEST = 5  # lines: a loop of two statements is an idiom
 # Operators of recorded arrays look their call up themselves: one more call would slow them.
 FOR_SPEED = {"autograd/arrays/array_methods.py"}
@@ -14,7 +14,7 @@ NAME = re.compile(r"Name\(id='(\w+)'")
 
 def blocks(tree):
     """Bodies of functions, loops and branches, docstrings apart, with their lines."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         body = getattr(node, "body", None)
         if not isinstance(body, list) or isinstance(node, ast.Module | ast.ClassDef):
             continue
@@ -34,7 +34,7 @@ def shape(body):
 def test_no_block_is_written_twice():
     places = collections.defaultdict(list)
     for path in sorted(PACKAGE.rglob("*.py")):
-        for body in blocks(ast.parse(path.read_text(encoding="utf-8"))):
+        for body in blocks(tree_of(path)):
             places[shape(body)].append((path.relative_to(PACKAGE).as_posix(), body[0].lineno))
     assert len(places) > 5_000
     doubles = [where for where in places.values() if len(where) > 1]

@@ -9,17 +9,14 @@ import statistics
 import subprocess
 import sys
 import types
-from pathlib import Path
 
 import pytest
 from llvmlite import ir
+from package_trees import MODULES, PACKAGE, ROOT, TREES, nodes_of
 
 import fdiff
 import fdiff.autograd
 import fdiff.profiler
-
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "fdiff"
 
 LONGEST_TEXT = 41  # lines, the quotes apart
 LONGEST_FUNCTION, LONG_FUNCTION, MEDIAN_FUNCTION = 50, 20, 6  # lines, docstring apart
@@ -54,15 +51,6 @@ SAME_ALIASES = {
 }
 
 
-def dotted(path):
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-MODULES = {dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
-
-
 def read_floors(text):
     """Module prefixes by floor: one floor a line, the lowest first, `#` starts a comment."""
     rows = [[p.strip() for p in line.split("#")[0].split(",")] for line in text.splitlines()]
@@ -81,20 +69,22 @@ def prefix_of(name, floors):
     return max(hits, key=len, default=None)
 
 
-def walk_as_run(tree):
-    """As `ast.walk`, without what type checkers alone read: what is under ``if TYPE_CHECKING``."""
-    waiting = [tree]
+@functools.cache
+def nodes_as_run(tree):
+    """As `nodes_of`, without what type checkers alone read: what is under ``if TYPE_CHECKING``."""
+    waiting, nodes = [tree], []
     while waiting:
         node = waiting.pop()
-        yield node
+        nodes.append(node)
         for_types = isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
         waiting += node.orelse if for_types else ast.iter_child_nodes(node)
+    return nodes
 
 
-def imports(tree, module, *, is_package, walk=ast.walk):
+def imports(tree, module, *, is_package, nodes=nodes_of):
     """Absolute dotted names that `module` imports, at any depth, with their lines."""
     package = module.split(".") if is_package else module.split(".")[:-1]
-    for node in walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -108,7 +98,7 @@ def late_imports(tree, module, *, is_package):
     package = module if is_package else module.rpartition(".")[0]
     packages = {"__package__": package, "__name__": module}
     steps = {"late_step": 0, "step_where": 1}  # where the name stands, in a folder of transforms
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         function = node.func if isinstance(node, ast.Call) else None
         kind = getattr(function, "id", getattr(function, "attr", ""))
         if kind not in {"late", "imported", *steps}:
@@ -152,7 +142,7 @@ def broken_floor(module, name, floors):
 def functions():
     """Every function: its lines without the docstring, where it is, its node."""
     for module, tree in TREES.items():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 doc = ast.get_docstring(node, clean=False)
                 lines = node.end_lineno - node.lineno + 1 - (len(doc.splitlines()) if doc else 0)
@@ -162,8 +152,8 @@ def functions():
 def texts():
     """Every string that is no docstring: its lines, and where it is."""
     for module, tree in TREES.items():
-        docs = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
-        for node in ast.walk(tree):
+        docs = {id(n.value) for n in nodes_of(tree) if isinstance(n, ast.Expr)}
+        for node in nodes_of(tree):
             text = isinstance(node, ast.Constant) and isinstance(node.value, str)
             if text and id(node) not in docs:
                 yield node.end_lineno - node.lineno, f"{module}:{node.lineno}"
@@ -176,14 +166,14 @@ MOST_GENERIC = 15
 def test_names_of_values_say_what_the_values_are():
     """A recipe, an operand or a kernel is named so; `one` may be the number."""
     generic = []
-    for _, where, node in functions():
-        names = {
-            n.id if isinstance(n, ast.Name) else n.arg
-            for n in ast.walk(node)
-            if isinstance(n, ast.Name | ast.arg)
-        }
-        if names & GENERIC:
-            generic.append(where)
+    for module, tree in TREES.items():
+        names = [n for n in nodes_of(tree) if isinstance(n, ast.Name | ast.arg)]
+        lines = [n.lineno for n in names if getattr(n, "id", getattr(n, "arg", "")) in GENERIC]
+        for node in nodes_of(tree) if lines else ():
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+                if any(first <= line <= node.end_lineno for line in lines):
+                    generic.append(f"{module}:{node.lineno} {node.name}")
     assert len(generic) <= MOST_GENERIC, generic
 
 
@@ -196,7 +186,7 @@ def test_docstrings_repeat_their_nouns():
     """A reader need not look back for the noun that "that of", "the same" or "what" stands for."""
     riddles = []
     for module, tree in TREES.items():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 text = ast.get_docstring(node) or ""
                 first = text.partition("\n\n")[0]
@@ -214,7 +204,7 @@ def known_module(name):
     return name
 
 
-imports_as_run = functools.partial(imports, walk=walk_as_run)
+imports_as_run = functools.partial(imports, nodes=nodes_as_run)
 
 
 def import_graph():
@@ -670,7 +660,7 @@ def test_no_two_classes_have_one_name():
     counts = collections.Counter(
         node.name
         for tree in TREES.values()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.ClassDef)
     )
     # What is gone is deleted from SAME_CLASS_NAMES.
@@ -681,7 +671,7 @@ def test_no_two_aliases_have_one_name():
     """An alias of a type has one meaning, which is no class; equal aliases may share a name."""
     meanings = collections.defaultdict(set)
     for module, tree in TREES.items():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.ClassDef):
                 meanings[node.name].add(module)
         for node in tree.body:

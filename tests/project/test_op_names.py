@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from package_trees import nodes_of, tree_of
 from test_layout import fresh_process
 
 import fdiff
@@ -103,7 +104,7 @@ def literals(node):
 
 def compared(tree):
     """The strings that something is compared with: operands, entries of sets, keys and cases."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         match node:
             case ast.Compare(left=left, comparators=others):
                 values = [left, *others]
@@ -125,7 +126,7 @@ def found():
     out = {}
     for path in sorted(ROOT.rglob("*.py")):
         module = path.relative_to(ROOT).as_posix()
-        names = {*compared(ast.parse(path.read_text(encoding="utf-8")))} & known
+        names = {*compared(tree_of(path))} & known
         if names and not module.startswith("ops/"):
             out[module] = names
     return out
@@ -139,11 +140,11 @@ def keyed_by_ops(tree):
     """The lines of tables of two rows or more whose keys are ops, imported from `fdiff.ops`."""
     ops = {
         alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.ImportFrom) and "ops" in (node.module or "").split(".")
         for alias in node.names
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         keys = node.keys if isinstance(node, ast.Dict) else ()
         if len([k for k in keys if isinstance(k, ast.Name) and k.id in ops]) > 1:
             yield node.lineno
@@ -154,7 +155,7 @@ def test_no_table_outside_ops_is_keyed_by_ops():
         f"{path}:{line}"
         for path in ROOT.rglob("*.py")
         if "ops" not in path.relative_to(ROOT).parts
-        for line in keyed_by_ops(ast.parse(path.read_text(encoding="utf-8")))
+        for line in keyed_by_ops(tree_of(path))
     ] == []
 
 

@@ -225,11 +225,19 @@ def functions_in(code):
 
 
 ALL = [case for case in cases() if rewritten(case.code, "all")[1]]
-FIRST = [
-    c
-    for k, c in enumerate(ALL)
-    if functions_in(c.code) - {n for b in ALL[:k] for n in functions_in(b.code)}
-]
+
+
+def first_of_each_function():
+    """The cases that call a function which no case before calls."""
+    before = set()
+    for case in ALL:
+        names = functions_in(case.code)
+        if names - before:
+            yield case
+        before |= names
+
+
+FIRST = [*first_of_each_function()]
 
 
 @pytest.mark.parametrize("k", range(len(FIRST)), ids=lambda k: FIRST[k].code)
