@@ -7,8 +7,9 @@ are left by ``break``. With `forms`, they are also ``while`` loops, run over arr
 Python's and loops in them, and raise errors. With `lists`, they keep values in lists, tuples and
 dicts, too. With `returns`, they and statements outside of them return in the middle, and with
 `results` they return ints and truth values, too. With `names`, variables hold arrays of others, and
-with `else`, loops have one. With `indices`, elements of lists have indices that values tell. One
-more argument is the number of paths from which on statements choose by themselves.
+with `else`, loops have one. With `indices`, elements of lists have indices that values tell, and
+with `cuts`, numbers are cut to ints. One more argument is the number of paths from which on
+statements choose by themselves.
 """
 
 import linecache
@@ -948,12 +949,50 @@ class IndicesWriter(Writer):
         return [pad + self.pick(assigned, assigned, stored, stored, f"i = {place}", f"j = {flag}")]
 
 
+class CutsWriter(IndicesWriter):
+    """Writes one program that cuts numbers to ints, which are indices, numbers, and divisors."""
+
+    def index(self):
+        return self.pick("i", f"m % {self.length}", f"int(4 * abs(a)) % {self.length}", "j")
+
+    def element(self):
+        return self.pick(
+            super().element(), "TAB[m % 40] * a", "0.2 * (3 * a - m)", "0.1 * m", "a % 0.7",
+            "v[int(5 * abs(a)) % 3] * t", "a / (m + 0.5)", "0.3 * t / (m * m + 1)", "7 // (m + 9)",
+            "0.05 * (m & 3) + 0.5 * a", "np.interp(a, TAB[:3] + np.arange(3.0) * 3, TAB[3:6])",
+        )  # fmt: skip
+
+    def statement(self, indent):
+        pad = "    " * indent
+        if self.chance(60):
+            return super().statement(indent)
+        cut = self.pick(
+            "int(3 * a)", "int(a > t)", "int(np.floor(2 * t))", "round(4 * a)", "int(9 * t) + 1",
+            "m + int(2 * a)", "(m >> 1) + int(8 * a)", "int(a * m)", "min(int(9 * abs(a)), 8)",
+        )  # fmt: skip
+        tests = "m % 2 == 0", "m > 2", "a == t", "a != 0.0", "m == 1"
+        stored = "u[int(9 * abs(a)) % 7] += 0.1 * a"
+        test = f"if {self.pick(*tests)}:\n{pad}    t = 0.3 * t + 0.1 * a"
+        inner = f"for n in range(int(6 * abs(a)) % 5):\n{pad}    t = 0.5 * t + 0.01 * a * n"
+        return [pad + self.pick(f"m = {cut}", f"m = {cut}", stored, test, inner)]
+
+    def program(self):
+        text = (
+            super()
+            .program()
+            .replace("\n    more =", "\n    m, u, v = 0, np.zeros(7), x * 0.5\n    more =")
+        )
+        ends = self.pick("", " + 0.1 * m", " + np.sum(u)", " * (m + 0.5)")
+        return text.replace("\ndef total", ends + "\ndef total")
+
+
 WRITERS = {
     "": Writer, "counts": CountingWriter, "forms": FormsWriter, "statements": StatementsWriter,
     "lists": ListsWriter, "returns": ReturnsWriter, "functions": FunctionsWriter,
     "methods": MethodsWriter, "single": SingleWriter, "results": ResultsWriter,
     "names": NamesWriter, "else": ElseWriter, "elements": ElementsWriter,
     "lengths": LengthsWriter, "arguments": ArgumentsWriter, "indices": IndicesWriter,
+    "cuts": CutsWriter,
 }  # fmt: skip
 
 

@@ -127,8 +127,26 @@ class Number:
 
     __hash__ = None
 
+    @scalar
+    def __mod__(self, other):
+        return self.by(self.value % other, 1.0, 0.0)
+
     def __bool__(self):
         return bool(self.value)
+
+    def __int__(self):
+        return int(self.value)
+
+    __trunc__ = __int__
+
+    def __floor__(self):
+        return math.floor(self.value)
+
+    def __ceil__(self):
+        return math.ceil(self.value)
+
+    def __round__(self):
+        return round(self.value)
 
     def conjugate(self):
         return self

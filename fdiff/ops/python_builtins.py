@@ -1,4 +1,4 @@
-"""Replacements for Python's own `float`, `type`, `isinstance`, `hasattr` and `hash`, which see through traced values.
+"""Replacements for Python's own `float`, `int`, `type`, `isinstance`, `hasattr` and `hash`, which see through traced values.
 
 A traced array stands for an array or a number; the user's code must find it to be one.
 """
@@ -14,6 +14,7 @@ from ..capture.symbolic_numbers import SymbolicNumber
 from ..capture.value_kinds import module_name
 from ..primitive import REPLACEMENTS
 from ..trace import TracedArray, current, replaces
+from ..trace.concrete_values import whole
 from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import LocalArray, TracedLocalArray
 from ..trace.traced_keys import Text, TracedKey, is_made_of_value
@@ -95,6 +96,37 @@ def number(x: object) -> TracedArray:
     if array.size != 1 or array.dtype.kind == "c":
         float(np.empty(array.shape, array.dtype))  # raises what NumPy raises
     return array.reshape(()).astype(np.float64).as_python_float()
+
+
+class _IntMeta(type):
+    """The class of `Int`: what is an instance or subclass of `int` is one of `Int`."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return is_instance(value, int)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, int)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is int or other is cls
+
+    def __hash__(cls) -> int:
+        return hash(int)
+
+    def __call__(cls, *args: object, **keywords: object) -> object:
+        if len(args) == 1 and not keywords and isinstance(args[0], (TracedArray, TracedLocalArray)):
+            return whole(resolve(args[0]))
+        return int(*args, **keywords)
+
+
+class Int(int, metaclass=_IntMeta):
+    """The replacement of `int`, which cannot hold a traced value; NumPy takes it for the dtype int64."""
+
+    dtype = INT
+
+
+Int.__module__, Int.__name__, Int.__qualname__ = "builtins", "int", "int"
+replaces(builtins.int)(Int)
 
 
 class _FloatMeta(type):

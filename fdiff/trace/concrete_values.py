@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..errors import LeakError, TraceError
 from .branching.guard_nodes import integer, truth
 from .branching.memo_branches import is_denied_number
 from .recorder import Handle, Recorder
-from .trace_stack import current
+from .trace_stack import current, stack
+
+if TYPE_CHECKING:
+    from .traced_array import TracedArray
+    from .user_calls import ChoosingCalls
 
 Number = TypeVar("Number", bool, int, float, complex)
 
@@ -40,3 +44,15 @@ def asked(traced: Handle, kind: type[Number]) -> Number:
         # Whoever catches the error: plain code would have gone another way.
         trace.refused = trace.refused or error
         raise
+
+
+def choosing(calls: object) -> ChoosingCalls | None:
+    """The log of a loop's body that chooses its branches; None of other logs."""
+    return cast("ChoosingCalls", calls) if hasattr(calls, "whole") else None
+
+
+def whole(traced: TracedArray) -> object:
+    """A number cut to an int: what ``int(x)`` gives, which stays traced in loops that choose."""
+    log = choosing(stack.traces[-1].calls) if stack.traces else None
+    number = None if log is None else log.whole(traced)
+    return int(traced) if number is None else number

@@ -24,7 +24,7 @@ from ..hooks import hooks
 from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from ..user_lines import is_internal, scipy_call
 from .branching.memo_branches import is_denied, other_text
-from .concrete_values import Number, asked
+from .concrete_values import Number, asked, whole
 from .handler_arguments import call_with_out, positioned, resolve, resolved, stored
 from .recorder import Handle, Recorder
 from .trace_stack import asks, current, stack, unsupported
@@ -317,16 +317,16 @@ class TracedArray(Handle):
         if ndigits is not None:
             rounded = self.round(ndigits)
             return rounded.as_python_float() if self.weak else rounded
-        return int(UFUNCS[np.rint](self))
+        return whole(UFUNCS[np.rint](self))
 
-    def __floor__(self) -> int:
-        return int(UFUNCS[np.floor](self))
+    def __floor__(self) -> object:
+        return whole(UFUNCS[np.floor](self))
 
-    def __ceil__(self) -> int:
-        return int(UFUNCS[np.ceil](self))
+    def __ceil__(self) -> object:
+        return whole(UFUNCS[np.ceil](self))
 
-    def __trunc__(self) -> int:
-        return int(self)
+    def __trunc__(self) -> object:
+        return whole(self)
 
     def _one(self, kind: type[Number]) -> Number:
         """The Python number of an array of one entry."""

@@ -209,12 +209,12 @@ class Box:
 BOX, KEPT = Box(), {"n": 0}
 
 
-def divides_by_a_counter(x):
+def raises_to_a_counter(x):
     s, n = x[0], 1
     for k in range(N):
         s = np.sin(s + W[k])
         if s > x[1]:
-            n = 60 // (n + 2)
+            n = 2 ** (n % 5)
     return s + 1.0 / (n + 1)
 
 
@@ -272,7 +272,7 @@ def looks_at_an_alias(x):
 def meets_a_point(x):
     s = x[0]
     for k in range(N):
-        if s == x[1]:
+        if np.logical_or(s == x[1], s > 5.0):
             s = 0.3
         s = np.sin(s + W[k])
         if s > x[2]:
@@ -292,7 +292,7 @@ def returns_a_number(x):
 
 
 REFUSED = {
-    divides_by_a_counter: "it computes floor_divide of the number of a trip",
+    raises_to_a_counter: "it computes power of the number of a trip",
     appends: "",
     extends: "states may change by its methods",
     calls_an_object: "more may follow from sum: an attribute",
@@ -329,11 +329,11 @@ def test_defects_and_interrupts_are_no_refusals(error, monkeypatch):
 
 def test_explain_says_why_a_loop_does_not_choose(monkeypatch):
     counted(monkeypatch, choosing=True)
-    run = fdiff.jit(divides_by_a_counter)
+    run = fdiff.jit(raises_to_a_counter)
     run(POINTS[0])
     [(line, what)] = fdiff.explain(run, POINTS[0]).loops
     assert line.endswith("for k in range(N):")
-    assert what.endswith(f"traced again where its branches differ: {REFUSED[divides_by_a_counter]}")
+    assert what.endswith(f"traced again where its branches differ: {REFUSED[raises_to_a_counter]}")
 
 
 def test_explain_says_what_keeps_a_loop_from_choosing(monkeypatch):

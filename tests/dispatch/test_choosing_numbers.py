@@ -129,12 +129,24 @@ def attribute(x):
     return s * x[2] * meter.before
 
 
+def spikes(x):
+    v, rest, out = x[0], 0, 0.0
+    for k in range(N):
+        if rest > 0:
+            v, rest = 0.0, rest - 1
+        else:
+            v = v + 0.1 * (x[1] * 4 + W[k] - v)
+        if v > x[2]:
+            out, rest = out + v, 3
+    return out + v
+
+
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")  # of as many trips as are left
 @pytest.mark.parametrize(
     ("f", "most"),
     [(events, 1), (accepted_steps, 1), (several_zeros, 1), (sums_of_excess, 1),
      (first_error, 1), (may_be_none_again, 1), (best_of_the_first, 2), (attribute, 1),
-     (reads_the_last_trip, len(POINTS))],
+     (spikes, 2), (reads_the_last_trip, len(POINTS))],
 )  # fmt: skip
 def test_values_and_gradients(f, most, monkeypatch):
     traces, drivers = counted(monkeypatch, choosing=True)

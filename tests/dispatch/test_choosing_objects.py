@@ -135,9 +135,49 @@ def tanks(x):
     return s + tank.level + np.sum(seen)
 
 
+class Ball:
+    def __init__(self, q, v, mass):
+        self.q, self.v, self.mass = q, v, mass
+
+    def update(self, dt, stiffness):
+        self.q = self.q + dt * self.v
+        if self.q > 0.6:
+            self.q, self.v = 1.2 - self.q, -self.v
+        self.v = self.v - dt * stiffness * self.q / self.mass
+
+    def energy(self):
+        return 0.5 * self.mass * self.v**2
+
+
+def balls_in_a_list(x):
+    balls = [Ball(x[0], x[1], 1.0), Ball(x[1], x[2], 1.5)]
+    for _ in range(N):
+        for ball in balls:
+            ball.update(0.05, x[1])
+    return sum(ball.energy() for ball in balls)
+
+
+def pairs_of_balls(x):
+    balls = [Ball(x[0], x[1], 1.0), Ball(x[1], x[2], 1.5), Ball(x[2], x[0], 2.0)]
+    total = 0.0
+    for k in range(N // 4):
+        for i, ball in enumerate(balls):
+            force = 0.0
+            for j, other in enumerate(balls):
+                if i != j:
+                    d = other.q - ball.q
+                    force = force + (d if abs(d) < 0.5 else 0.25 / d)
+            ball.v = ball.v + 0.02 * force / ball.mass
+        for ball in balls:
+            ball.update(0.02, x[1] * W[k])
+        total = total + sum(ball.energy() for ball in balls)
+    return total
+
+
 CHOOSING = (
     particle, record, two_particles, particles_in_a_list, parts, settings, while_moving, statements,
     tanks,
+    balls_in_a_list, pairs_of_balls,
 )  # fmt: skip
 
 

@@ -205,7 +205,9 @@ class _Rewriting:
                     statement.body = self.block(statement.body, inner=inner)
                     new.append(statement)
                 continue
-            if (outermost or (inner and not ends_trip(statement))) and is_decision(statement):
+            if (outermost or (inner and not ends_trip(statement))) and (
+                is_decision(statement) or (inner and self._calls_user(statement))
+            ):
                 try:
                     new += self._decision(statement, inner=inner, in_loop_body=not outermost)
                 except EffectError:
@@ -224,6 +226,13 @@ class _Rewriting:
                 statement.orelse = orelse
             new.append(statement)
         return new
+
+    def _calls_user(self, statement: ast.stmt) -> bool:
+        """Whether a simple statement calls methods or functions of the user, which may branch."""
+        simple = isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign))
+        nodes = walk(statement) if simple else ()
+        called = [self.scope.resolved(n.func) for n in nodes if isinstance(n, ast.Call)]
+        return any(f is MISSING or isinstance(f, FunctionType) for f in called)
 
     def _function(self, function: ast.FunctionDef) -> None:
         """Rewrite the loops of a function in the function that is called alone."""
@@ -274,7 +283,7 @@ class _Rewriting:
         branches, plain = may_branch(loop), copied(loop)
         if not (branches or inner):
             raise EffectError("no such loop")
-        objects = check([*loop.body, head_of(loop)], self.scope)
+        objects = check([*loop.body, head_of(loop)], self.scope, [loop])
         try:
             if not inner:
                 moving = {*assigned([loop])}
@@ -298,6 +307,9 @@ class _Rewriting:
         if isinstance(loop, ast.For):
             over = iteration(loop.iter, self.scope.value, number)
         shared = shared_names(self.tree, loop)
+        if inner:  # Python may run it, over objects
+            own, loop.body = loop.body, [*map(copied, loop.body)]
+            plain.body, loop.body = self.block(loop.body, inner=True), own
         body = self.block(loop.body, inner=True)
         new = frame(plain, over, body, names, number, self.result, inner=inner)
         return share(new, number, shared & {*names.carried, *assigned([loop])})

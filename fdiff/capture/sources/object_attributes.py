@@ -6,6 +6,7 @@ Which objects these are is told when the code runs (`dispatch/choosing/reached_o
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 
 import fdiff.intact_numpy as np
@@ -23,10 +24,10 @@ OF_OTHERS = frozenset(name for kind in _KINDS for name in dir(kind)) - OF_ARRAYS
 class ObjectAttributes(NamedTuple):
     """Names of attributes that are read, stored (by key, too), and called.
 
-    The variables `owners` hold objects. Variables from around the function, which hold objects,
-    functions or modules, are `outer`; variables of the function that have attributes are `roots`.
-    Attributes of objects in `targets` are stored. Functions `storing` into their arguments are
-    called by name. Arrays of the variables `changed` are stored into.
+    The variables `owners` hold objects, or lists of objects. Variables from around the function,
+    which hold objects, functions or modules, are `outer`; variables of the function that have
+    attributes are `roots`. Attributes of objects in `targets` are stored. Functions `storing` into
+    their arguments are called by name. Arrays of the variables `changed` are stored into.
     """
 
     read: frozenset[str] = frozenset()
@@ -50,9 +51,10 @@ class AttributeNames:
         self.owners, self.outer, self.roots = set[str](), set[str](), set[str]()
         self.targets, self.storing, self.changed = set[str](), set[str](), set[str]()
 
-    def whole(self) -> ObjectAttributes:
-        """The names so far."""
-        each = self.read, self.stored, self.called, self.owners, self.outer, self.roots
+    def whole(self, lists: Mapping[str, str]) -> ObjectAttributes:
+        """The names so far; objects in `lists` are told by these, in place of loops' variables."""
+        owners = {lists.get(name, name) for name in self.owners}
+        each = self.read, self.stored, self.called, owners, self.outer, self.roots
         more = self.targets, self.storing, self.changed
         return ObjectAttributes(*map(frozenset, (*each, *more)))
 

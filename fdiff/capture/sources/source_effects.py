@@ -8,7 +8,7 @@ All that is not listed here counts as an effect. The NumPy functions are not tak
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
@@ -29,55 +29,77 @@ from .object_attributes import (
     root_name,
 )
 from .stored_arguments import EffectError, note_call, note_stores, positional_or_named
-from .variable_names import assigned, root
+from .variable_names import COMPREHENSIONS, assigned, elements_of_lists, root
 
 _DEPTH = 3  # of functions that call each other
 _SYNTAX = (
     ast.Assign, ast.AugAssign, ast.If, ast.For, ast.While, ast.Pass, ast.Break, ast.Continue,
     ast.Return, ast.Expr, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call,
     ast.keyword, ast.Attribute, ast.Subscript, ast.Slice, ast.Name, ast.Constant, ast.Tuple,
-    ast.List, ast.Dict, ast.ListComp, ast.comprehension, ast.expr_context, ast.operator,
+    ast.List, ast.Dict, *COMPREHENSIONS, ast.comprehension, ast.expr_context, ast.operator,
     ast.unaryop, ast.boolop, ast.cmpop, ast.FunctionDef, ast.Lambda, ast.arguments, ast.arg,
+    ast.Try, ast.ExceptHandler,
 )  # fmt: skip
 _METHODS = """
-    all any argmax argmin astype clip conj copy cumsum diagonal dot flatten max mean min prod
-    ravel reshape round squeeze std sum swapaxes trace transpose var
+    all any argmax argmin argsort astype clip conj copy cumprod cumsum diagonal dot flatten item max
+    mean min prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take trace
+    transpose var
 """
 _FUNCTIONS = """
-    all allclose amax amin any append arange argmax argmin array asarray atleast_1d clip
-    concatenate convolve copy cross cumsum diag diagonal diff dot einsum empty empty_like
-    expand_dims eye float32 float64 full full_like hstack identity inner interp isclose kron
-    linspace max mean median min nan_to_num ones ones_like outer prod ravel reshape roll round
-    sort squeeze stack std sum swapaxes tensordot tile trace transpose tril triu var vdot vstack
-    where zeros zeros_like norm solve inv det slogdet cholesky matrix_power
+    all allclose amax amin angle any append arange argmax argmin argsort around array asarray
+    atleast_1d atleast_2d average clip column_stack concatenate convolve copy correlate
+    count_nonzero cov cross cumprod cumsum diag diagonal diff digitize dot dstack einsum empty
+    empty_like expand_dims eye fix flip fliplr flipud float32 float64 full full_like gradient hstack
+    identity inner interp isclose kron linspace logspace max mean median meshgrid min moveaxis
+    nan_to_num nanmax nanmean nanmin nansum ndim ones ones_like outer pad percentile polyval prod
+    ptp quantile ravel repeat reshape roll rot90 round searchsorted select shape sinc size sort
+    squeeze stack std sum swapaxes take take_along_axis tensordot tile trace transpose trapezoid
+    tril triu unravel_index vander var vdot vstack where zeros zeros_like
+    cholesky cond det eigh eigvalsh inv lstsq matmul matrix_power multi_dot norm pinv qr slogdet
+    solve svd
 """
 METHODS, FUNCTIONS = (frozenset(names.split()) for names in (_METHODS, _FUNCTIONS))
 _MODULES = frozenset(("numpy", "numpy.linalg", "math"))
+_EAGER = all, any, list, max, min, sum, tuple  # they use up what they are given
 _BUILTINS = (
-    abs, bool, enumerate, float, int, len, list, max, min, pow, range, round, sum, tuple, zip,
+    *_EAGER, abs, bool, divmod, enumerate, float, int, isinstance, len, pow, range, reversed, round,
+    sorted, zip,
 )  # fmt: skip
 _DATA = (np.ndarray, np.generic, float, int, complex, str, bool, type(None), ModuleType)
 
 
-def check(statements: Iterable[ast.AST], scope: Scope) -> ObjectAttributes:
+_CAUGHT = np.linalg.LinAlgError, ZeroDivisionError  # traced code raises them as plain code does
+
+
+def check(
+    statements: Sequence[ast.AST], scope: Scope, loops: Sequence[ast.AST] = ()
+) -> ObjectAttributes:
     """The attributes of objects that statements use, which change no more than variables else.
 
     EffectError of other statements. At depth 0 they may store into arrays that variables hold,
-    append to lists, and raise errors.
+    append to lists, and raise errors. They may stand in `loops`.
     """
     if not scope.depth:
         scope = scope.hiding(())
         scope.attributes = AttributeNames()
     for statement in statements:
         nodes = [*_nodes(statement, scope, raises=not scope.depth)]
-        called = {id(n.func) for n, _ in nodes if isinstance(n, ast.Call)}
+        calls = [(n, around) for n, around in nodes if isinstance(n, ast.Call)]
+        called = {id(n.func) for n, _ in calls}
+        called |= {id(part) for n, around in calls for part in _used_up(n, around)}
         bases = {id(n.value) for n, _ in nodes if isinstance(n, ast.Attribute)}
         for node, around in nodes:
             if not isinstance(node, _SYNTAX):
                 raise EffectError(type(node).__name__)
             if id(node) not in called:
                 _check_node(node, around, is_base=id(node) in bases)
-    return scope.attributes.whole()
+    return scope.attributes.whole(elements_of_lists([*loops, *statements]))
+
+
+def _used_up(call: ast.Call, scope: Scope) -> list[ast.expr]:
+    """The generator expressions that a builtin function is given, which uses them up."""
+    eager = any(scope.resolved(call.func) is own for own in _EAGER)
+    return [a for a in call.args if isinstance(a, ast.GeneratorExp)] if eager else []
 
 
 def _nodes(node: ast.AST, scope: Scope, *, raises: bool) -> Iterator[tuple[ast.AST, Scope]]:
@@ -94,7 +116,7 @@ def _nodes(node: ast.AST, scope: Scope, *, raises: bool) -> Iterator[tuple[ast.A
     inner = scope
     if isinstance(node, (ast.FunctionDef, ast.Lambda)):
         inner = scope.inside(node)
-    elif isinstance(node, ast.ListComp):
+    elif isinstance(node, COMPREHENSIONS):
         inner = scope.hiding(assigned([g.target for g in node.generators]))
         inner.repeated = True
     for child in children(node) if more is None else more[1:]:
@@ -112,6 +134,15 @@ def _annotations(node: ast.AST) -> list[ast.expr]:
 def _check_node(node: ast.AST, scope: Scope, *, is_base: bool) -> None:
     if isinstance(node, ast.Call):
         _check_call(node, scope)
+    elif isinstance(node, ast.Try):
+        if node.finalbody or any(isinstance(n, ast.Raise) for s in node.body for n in walk(s)):
+            raise EffectError("a `try` that raises, or has a `finally`")
+    elif isinstance(node, ast.ExceptHandler):
+        kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+        if node.name or not all(k and scope.resolved(k) in _CAUGHT for k in kinds):
+            raise EffectError("an error that is caught")
+    elif isinstance(node, ast.GeneratorExp):
+        raise EffectError("a generator")
     elif isinstance(node, ast.FunctionDef) and node.decorator_list:
         raise EffectError("a decorator")
     elif isinstance(node, ast.Expr) and not isinstance(node.value, (ast.Constant, ast.Call)):
@@ -289,7 +320,7 @@ def _is_function(value: object) -> bool:
 
 def _computes(value: object) -> bool:
     """Whether a value is a function of NumPy or of `math` that only computes."""
-    number = any(value is kind for kind in (float, int, bool, complex))  # as a dtype
+    number = any(value is kind for kind in (float, int, bool, complex, *_CAUGHT))  # as a dtype
     return isinstance(value, np.ufunc) or number or _is_function(value)
 
 

@@ -67,7 +67,8 @@ def leaves_by(statements: Sequence[ast.stmt], kind: type[ast.stmt]) -> bool:
     """Whether statements of a kind leave the loop around."""
     return any(
         isinstance(s, kind)
-        or (isinstance(s, ast.If) and (leaves_by(s.body, kind) or leaves_by(s.orelse, kind)))
+        or (isinstance(s, (ast.If, ast.Try)) and leaves_by([*s.body, *s.orelse], kind))
+        or (isinstance(s, ast.Try) and any(leaves_by(h.body, kind) for h in s.handlers))
         for s in statements
     )
 

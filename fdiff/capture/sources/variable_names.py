@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from ...syntax_trees import children, walk
 
+COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp)
 _SKIPS = (ast.Continue, ast.Break, ast.Raise, ast.Return)
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -47,8 +49,26 @@ def assigned(statements: Sequence[ast.AST]) -> Iterator[str]:
             yield node.id
         elif isinstance(node, ast.FunctionDef):
             yield node.name
-        if not isinstance(node, (ast.ListComp, ast.FunctionDef, ast.Lambda)):
+        if not isinstance(node, (*COMPREHENSIONS, ast.FunctionDef, ast.Lambda)):
             waiting += children(node)
+
+
+def elements_of_lists(statements: Sequence[ast.AST]) -> dict[str, str]:
+    """The variables that hold elements of a list and nothing else, with the list's variable."""
+    values = dict[str, set[str]]()
+    own = set[ast.AST]()
+    for node in (n for s in statements for n in walk(s)):
+        if isinstance(node, (ast.For, ast.comprehension)):
+            target, rows = node.target, node.iter
+            numbered = isinstance(rows, ast.Call) and getattr(rows.func, "id", "") == "enumerate"
+            if numbered and isinstance(target, ast.Tuple):
+                target, rows = target.elts[-1], [*cast("ast.Call", rows).args, rows][0]
+            if isinstance(target, ast.Name) and isinstance(rows, ast.Name):
+                values.setdefault(target.id, set()).add(rows.id)
+                own.add(target)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in own:
+            values.setdefault(node.id, set()).add("")
+    return {n: lists.pop() for n, lists in values.items() if len(lists) == 1 and "" not in lists}
 
 
 def root(node: ast.Subscript) -> ast.expr:
@@ -60,12 +80,14 @@ def unbound_reads(statements: Sequence[ast.stmt], bound: set[str]) -> tuple[set[
     """The names that are bound after statements, and those that may be read before they are."""
     bound, read = {*bound}, set[str]()
     for s in statements:
-        if isinstance(s, ast.If):
-            read |= loaded(s.test) - bound
-            parts = [unbound_reads(part, bound) for part in (s.body, s.orelse)]
-            paths = zip(parts, (s.body, s.orelse), strict=True)
+        if isinstance(s, (ast.If, ast.Try)):
+            arms = [s.body, s.orelse] if isinstance(s, ast.If) else [[*s.body, *s.orelse]]
+            arms += [h.body for h in s.handlers] if isinstance(s, ast.Try) else []
+            read |= loaded(s.test) - bound if isinstance(s, ast.If) else set()
+            parts = [unbound_reads(part, bound) for part in arms]
+            paths = zip(parts, arms, strict=True)
             ends = [end for (end, _), part in paths if not _skips(part)]
-            read |= parts[0][1] | parts[1][1]
+            read |= set[str]().union(*[names for _, names in parts])
             bound = set.intersection(*ends) if ends else bound
         elif isinstance(s, (ast.For, ast.While)):
             each = {*assigned([s.target])} if isinstance(s, ast.For) else set[str]()
@@ -121,7 +143,7 @@ def assigned_values(function: ast.FunctionDef) -> dict[str, list[ast.expr | None
             own = node.value if len(node.targets) == 1 else None
             for name in assigned(node.targets):
                 values.setdefault(name, []).append(own)
-        elif not isinstance(node, (ast.AugAssign, ast.ListComp, ast.FunctionDef, ast.Lambda)):
+        elif not isinstance(node, (ast.AugAssign, *COMPREHENSIONS, ast.FunctionDef, ast.Lambda)):
             for name in assigned([node]) if isinstance(node, (ast.Name, ast.FunctionDef)) else ():
                 values.setdefault(name, []).append(None)
             waiting += children(node)

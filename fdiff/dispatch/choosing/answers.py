@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import INT
+from ...arraytype import BOOL, INT
 from ...capture.sources.loop_functions import UNBOUND
 from ...errors import FdiffError
 from ...foreign_errors import not_foreign
@@ -21,6 +21,7 @@ from ...primitive import PRIMITIVES
 from ...trace import Trace, TracedArray, apply
 from ...trace.array_links import root_of
 from ...trace.branching.guard_nodes import truth
+from ...trace.exception_context import inside_try
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import LocalArray
 from ...trace.recorder import Loops
@@ -33,7 +34,11 @@ from .variables import Growth, ManyPathsError, PathRun, RefusedLoopError, Variab
 if TYPE_CHECKING:
     from ...trace.user_calls import Conversion
 
-_EQUAL = PRIMITIVES["equal"]
+_EQUAL, _UNEQUAL, _LESS_EQUAL, _ABSOLUTE, _CONVERT = (
+    PRIMITIVES[name] for name in ("equal", "not_equal", "less_equal", "absolute", "convert")
+)
+_DIVIDING = {PRIMITIVES[name] for name in ("divide", "floor_divide", "remainder")}
+LARGEST = 1 << 26  # int that a number is cut to
 MOST_PATHS = 16  # through an iteration
 QUESTIONS = 12  # on one path
 INDICES = 600  # that the runs of a loop, and of loops in it, ask for
@@ -71,7 +76,9 @@ class EnclosingLoop:
         self.branches = False  # whether a loop in the body branches
         # Sizes of Python numbers that change, by their nodes; None of other values.
         self.sizes: dict[int, int | None] = {}
-        self.counts: dict[int, Growth] = {}  # ints that inner loops count, by their nodes
+        # By nodes: ints that inner loops count or numbers are cut to, and sizes of quotients.
+        self.counts: dict[int, Growth] = {}
+        self.quotients: dict[int, int] = {}
         # Handles that stand for ints and truth values of Python, with their types.
         self.numbers: list[tuple[object, type]] = []
         # Handles of loose variables, with what tells whether they are new (`body_paths.py`).
@@ -136,6 +143,27 @@ class Answers:
                 return index
         raise ManyPathsError("an int has many values")
 
+    def whole(self, handle: TracedArray) -> TracedArray | None:
+        """A number cut to a Python int, which is demanded to be small; None of arrays."""
+        dtype, loop = handle.dtype, self.loop
+        if handle.type.shape or dtype.kind not in "fib":
+            return None
+        if handle.weak and dtype == INT:
+            return handle
+        number = apply(_CONVERT, handle, scalar=True, weak=True, dtype=INT)
+        loop.numbers.append((number, int))
+        loop.counts[number.id] = Growth(None, 0, 1 if dtype == BOOL else LARGEST)
+        loop.branches = True
+        if dtype != BOOL:
+            self._demand_small(handle)
+        return number
+
+    def caught(self, refusal: Callable[[], TracedArray]) -> bool:
+        """Whether an error is raised that a ``try`` catches, which has to be one in the body."""
+        if not inside_try(_run.__code__):
+            raise RefusedLoopError("it may raise an error that code around it catches")
+        return self._truth(refusal())
+
     def _truth(self, handle: TracedArray, *, default: bool = False) -> bool:
         trace = self.trace
         node = truth(trace, trace.lift(handle))
@@ -143,6 +171,10 @@ class Answers:
             return bool(value)
         if trace.builder.type(node).shape:
             raise RefusedLoopError("it asks for the truth of an array")
+        primitive, args, *_ = trace.builder.nodes[node]
+        if primitive in (_EQUAL, _UNEQUAL) and any(trace.builder.type(a).floating for a in args):
+            self.demands.append(trace.add(_UNEQUAL, args))  # they may be equal at one point alone
+            return primitive is _UNEQUAL
         for earlier, answer in self.asked:
             if earlier == node:
                 return answer
@@ -171,9 +203,29 @@ class Answers:
         if self.loop.whole and self.calls > CALLS:
             raise RefusedLoopError("it calls many functions outside of loops")
         try:
-            return fn(*args, **named)
+            out = fn(*args, **named)
         finally:
             self.depth -= 1
+        for part in out if type(out) is tuple else (out,):
+            if type(part) is TracedArray and part.weak and not self.depth:
+                self._demand_divisor(part)
+        return out
+
+    def _demand_divisor(self, quotient: TracedArray) -> None:
+        """Demand what keeps Python's division of numbers by a number that changes from an error."""
+        nodes, own = self.trace.builder.nodes, quotient.id
+        primitive, args, _, (type_, *_) = nodes[own]
+        if primitive not in _DIVIDING or nodes[args[1]].value is not None:
+            return
+        divisor = TracedArray(self.trace, args[1], nodes[args[1]].type)
+        self.demands.append(apply(_UNEQUAL, divisor, np.zeros((), divisor.dtype)).id)
+        self.loop.quotients[own] = 0 if type_.floating else LARGEST
+        if not type_.floating:
+            self._demand_small(quotient)
+
+    def _demand_small(self, number: TracedArray) -> None:
+        size = apply(_ABSOLUTE, number)
+        self.demands.append(apply(_LESS_EQUAL, size, np.array(LARGEST, size.dtype)).id)
 
     def converted(self, array: LocalArray, convert: Conversion) -> TracedArray:
         if self.surroundings.has(array):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 
 import fdiff.intact_numpy as np
 
@@ -31,9 +31,10 @@ from .array_identities import (
 from .count_sizes import CountSizes
 from .counters import check_offsets, counted, total
 from .int_limits import IntLimits, demand_limits
-from .mixed_numbers import is_left_alone, note_inputs, note_unsure
+from .mixed_numbers import note_inputs, note_unsure
 from .narrow_variables import check_views, views_of
 from .outer_numbers import outer_size
+from .relied_flags import python_floats, rely_on
 from .trip_numbers import check_condition, check_numbers, check_precision
 from .trip_rows import TripRows
 from .variables import (
@@ -48,6 +49,7 @@ from .variables import (
 )  # fmt: skip
 
 UNBRANCHED = "it does not branch"
+DEMANDS = "numbers are equal, or large, or a list is left"
 
 
 class BodyPaths:
@@ -65,6 +67,7 @@ class BodyPaths:
         self.loop = loop = answers.loop
         self.inner, self.variables, self.rows = loop.trace, variables, rows
         self.body, self.nested = body, nested
+        loop.outermost.has_while |= rows.is_while
         self.index = self.inner.input(WHOLE, scalar=True, weak=True)
         if not (rows.is_while or rows.is_statement):
             loop.sizes[self.index.node] = rows.size()
@@ -98,7 +101,7 @@ class BodyPaths:
         demand_limits(variables, self.runs)
         self.demanding = any(run.demands for run in self.runs)
         self.settled &= {*self.flags} == {*self.loose} and self._settle_numbers()
-        self.settled &= note_unsure(variables, self.loose, self.runs, self._is_new)
+        self.settled &= note_unsure(variables, self.loose, self.runs, self.is_new)
         for k, v in enumerate(variables):
             v.has_new_flag = k in self.loose
         self.tape: Tape | None = None
@@ -161,7 +164,8 @@ class BodyPaths:
             return
         asked = {node for path in paths for node, _ in path.asked}
         self.branches = self.loop.branches or bool(asked)
-        if not self.nested and moving.isdisjoint(asked) and self.rows.is_while:
+        unasked = moving.isdisjoint(asked) and not self.loop.branches
+        if not self.nested and unasked and self.rows.is_while:
             raise RefusedLoopError(UNBRANCHED)
         for node in asked:
             check_condition(tape, node)
@@ -185,10 +189,12 @@ class BodyPaths:
         extras = [i for i in inner.builder.inputs if i not in (*inputs, self.index.node)]
         first = [*inputs, *extras, *([] if plain else [self.index.node])]
         asked, counts = [node for run in runs for node, _ in run.asked], self.loop.counts
-        tape = inner.builder.finish([*first, *counts, *asked, *[i for own in outs for i in own]])
+        quotients = self.loop.quotients
+        told = [*first, *counts, *quotients]
+        tape = inner.builder.finish([*told, *asked, *[i for own in outs for i in own]])
         places = iter(tape.outputs)
-        order = [next(places) for _ in first]
-        nodes = dict(zip([*first, *counts], [*order, *[next(places) for _ in counts]], strict=True))
+        nodes = {node: next(places) for node in told}
+        order = [nodes[node] for node in first]
         questions = [[(next(places), answer) for _, answer in run.asked] for run in runs]
         results = [[next(places) for _ in own] for own in outs]
         check_offsets([v for _, v, _ in self.carried], tape, order, results, questions)
@@ -209,7 +215,8 @@ class BodyPaths:
         held = [own[i] for own in results for i in numbers]
         if any(self._is_mixed(k, v) for k, v, _ in self.carried):
             check_precision(tape)
-        check = lambda: check_numbers(tape, sizes.all(), held)  # noqa: E731 - a line
+        divided = {nodes[i]: size for i, size in quotients.items()}
+        check = lambda: check_numbers(tape, sizes.all(), held, divided)  # noqa: E731 - a line
         return tape, order, [*map(BranchPath, questions, results)], limits.checked(check)
 
     def _read_sizes(self, extras: Mapping[int, int]) -> dict[int, int]:
@@ -222,7 +229,7 @@ class BodyPaths:
         if v.is_counted or v.weak or v.narrow:
             return False
         values = [run.values[k] for run in self.runs if run.values[k] is not UNBOUND]
-        return v.scalar and (v.may_be_python_float or not all(map(self._is_new, values)))
+        return v.scalar and (v.may_be_python_float or not all(map(self.is_new, values)))
 
     def _note_sizes(self, limits: IntLimits, order: list[int], results: list[list[int]]) -> None:
         """Note the sizes of Python numbers that are carried; floats have none."""
@@ -261,9 +268,9 @@ class BodyPaths:
 
     def _is_kept(self, variable: Variable, value: object) -> bool:
         """Whether a variable may still have its value from before the path."""
-        return not ((variable.result and value is UNBOUND) or self._is_new(value))
+        return not ((variable.result and value is UNBOUND) or self.is_new(value))
 
-    def _is_new(self, value: object) -> bool:
+    def is_new(self, value: object) -> bool:
         """Whether a value that the body gives is new on all paths."""
         return is_new(value) and self.loop.flag_of(value) is None
 
@@ -285,15 +292,14 @@ class BodyPaths:
         flags = dict(zip(self.loose, results[len(self.carried) :], strict=False))
         demands = self._demands(results)
         dead = {k for k, v, _ in self.carried if v.scalar and v.name in self.rows.dead}
+        floats = dict[int, object]()
         if around is not None:
             around.demands += [h.id for h in demands]
         else:
+            more: RefusedLoopError = TooFewTripsError("it makes more trips")
             for flag in demands:
-                self._rely_on(trace, flag, TooFewTripsError("it makes more trips"))
-            alone = partial(is_left_alone, trace, self.variables, self.runs, self._is_new)
-            dead |= {k for k, flag in flags.items() if k not in dead and alone(k, flag)}
-            for flag in [flag for k, flag in flags.items() if k not in dead]:
-                self._rely_on(trace, flag, RefusedLoopError("a variable holds what it held before"))
+                rely_on(trace, flag, more if self.rows.has_while else RefusedLoopError(DEMANDS))
+            floats = python_floats(self, trace, results, {k: flags[k] for k in {*flags} - dead})
         self.appended.enter(trace, results[len(state) :], self.rows, tags)
         own = f"each on one of {len(self.runs)} paths, which it chooses"
         self.rows.note(trace, "whose statements choose their paths" if self.loop.splits else own)
@@ -302,8 +308,8 @@ class BodyPaths:
         stores_last = sorted(pairs, key=lambda pair: pair[0][1].stored_into)  # others may refuse
         for (k, v, _), result in stores_last:
             kept = v.offset is not None and all(r.values[k] is r.inputs[k] for r in self.runs)
-            values[k] = v.own
-            if not (kept or k in dead):
+            values[k] = floats.get(k, v.own)
+            if not (kept or k in dead or k in floats):
                 values[k] = self._behind(trace, v, result, new=result.id >= old)
             if k in flags and k not in dead and around is not None:
                 around.loop.flags.append((values[k], flags[k]))
@@ -338,17 +344,6 @@ class BodyPaths:
         ends = left if self.rows.is_while and self.rows.most_trips else []
         place = len(self.carried) + len(self.loose) + len(self.tags) + len(self.fresh)
         return ends + ([results[place]] if self.demanding else [])
-
-    @staticmethod
-    def _rely_on(trace: Trace, flag: TracedArray, error: RefusedLoopError) -> None:
-        """Rely on a flag; an error where it is false, or not known while the loop is traced."""
-        guards = trace.guards
-        at_hand = guards.is_known(flag.id) and not guards.is_batched(flag.id)
-        if isinstance(error, TooFewTripsError) and not at_hand:
-            raise error
-        if not guards.value(flag.id, "compared a value"):
-            raise error
-        guards.expect(flag.id, value=True)
 
     def _results(self, trace: Trace, state: Sequence[object]) -> Sequence[TracedArray]:
         """The results of the node that is entered."""

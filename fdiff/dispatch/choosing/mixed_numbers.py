@@ -145,25 +145,6 @@ def note_unsure(
     return noted
 
 
-def is_left_alone(
-    trace: Trace, variables: Sequence[Variable], runs: Sequence[PathRun],
-    is_new: Callable[[object], bool], k: int, flag: TracedArray,
-) -> bool:  # fmt: skip
-    """Whether no trip has assigned a variable, which keeps its Python float from before the loop.
-
-    Its flag tells; the trace relies on the flag.
-    """
-    guards, start = trace.guards, variables[k].start
-    assigned = [run.values[k] for run in runs if run.values[k] is not run.inputs[k]]
-    if type(start) is not float or not all(map(is_new, assigned)):
-        return False
-    at_hand = guards.is_known(flag.id) and not guards.is_batched(flag.id)
-    if not at_hand or guards.value(flag.id, "compared a value"):
-        return False
-    guards.expect(flag.id, value=False)
-    return True
-
-
 def _is_harmless(divisor: object, *, whole: bool) -> bool:
     """Whether numbers divided by a constant, or a `whole` power, raise no Python error."""
     if divisor is None:

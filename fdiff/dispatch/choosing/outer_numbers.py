@@ -23,6 +23,9 @@ def outer_size(loop: EnclosingLoop, node: int) -> int | None:
 
 def _new_size(loop: EnclosingLoop, node: int) -> int | None:
     handle = loop.trace.guards.given.get(node)
+    growth = loop.counts.get(node)
+    if growth is not None and growth.start is None:
+        return growth.fixed
     if any(isinstance(h, TracedArray) and h.node == node for h, _ in loop.numbers):
         return 1 if loop.trace.builder.type(node).dtype == BOOL else LARGEST
     if isinstance(handle, TracedArray):
@@ -32,7 +35,9 @@ def _new_size(loop: EnclosingLoop, node: int) -> int | None:
         return None if outer is None else outer_size(outer, handle.id)
     args = loop.trace.builder.nodes[node].args
     own = {a: size for a in args if (size := outer_size(loop, a)) is not None}
-    return size_of_number(loop.trace.builder, node, own) if own else None
+    if not own or node in loop.quotients:
+        return loop.quotients[node] if own else None
+    return size_of_number(loop.trace.builder, node, own)
 
 
 def check_start(outer: EnclosingLoop, start: object) -> None:

@@ -198,11 +198,13 @@ class ReachedObjects:
     def _check_owners(
         self, body: Callable[..., object], uses: ObjectAttributes, cells: dict[str, object]
     ) -> None:
-        """Refuse variables that are to hold objects, and hold something else."""
+        """Refuse variables that are to hold objects, or lists of these, and hold something else."""
         for name in uses.owners:
             value = cells.get(name, MISSING)
             value = _global(body, name) if value is MISSING else value
-            if not any(value is own for own, _ in self.objects):
+            parts = [*elements_of(value)] if type(value) in (list, tuple) else [value]
+            objects = {id(own) for own, _ in self.objects}
+            if not objects.issuperset(map(id, parts)):
                 raise RefusedLoopError(f"{name} may change by its methods")
 
     # --------------------------------------------------------------------------------- variables

@@ -25,12 +25,29 @@ _COMPARING = _EQUAL | {
     PRIMITIVES[name] for name in ("less", "less_equal", "greater", "greater_equal")
 }
 _OF_TRUTH = _COMPARING | {PRIMITIVES[name] for name in ("logical_and", "logical_or")}
-OF_PYTHON = {_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _ABSOLUTE, _CONVERT, *DIVIDING, *_COMPARING}
+_AND, _RIGHT, *_OR = (
+    PRIMITIVES[name] for name in ("bitwise_and", "right_shift", "bitwise_or", "bitwise_xor")
+)
+OF_PYTHON = {
+    _ADD,
+    _SUBTRACT,
+    _MULTIPLY,
+    _NEGATIVE,
+    _ABSOLUTE,
+    _CONVERT,
+    *DIVIDING,
+    *_COMPARING,
+    _AND,
+    _RIGHT,
+    *_OR,
+}
 _LIMIT = 1 << 53  # up to which floats are integers, too
 _FARTHEST = 700.0  # logarithm of a float that does not overflow
 
 
-def check_numbers(tape: Tape, largest: Mapping[int, int], outs: Iterable[int]) -> set[int]:
+def check_numbers(
+    tape: Tape, largest: Mapping[int, int], outs: Iterable[int], divided: Mapping[int, int]
+) -> set[int]:
     """The nodes that depend on traced values; RefusedLoopError if NumPy may differ from Python.
 
     Numbers that depend on the number of the trip and on counters alone are Python's; `largest` are
@@ -51,7 +68,7 @@ def check_numbers(tape: Tape, largest: Mapping[int, int], outs: Iterable[int]) -
             moving.add(i)
         elif not own.isdisjoint(args):
             own.add(i)
-            sizes[i] = _size(tape, node, sizes)
+            sizes[i] = divided[i] if i in divided else _size(tape, node, sizes)
             fixed = [a for a in args if a not in own]
             single = [*types, *[tape.nodes[a].type for a in fixed]]
             if primitive in OF_PYTHON and python.issuperset({*args} - {*fixed}):
@@ -114,6 +131,12 @@ def _size(tape: Tape | Builder, node: Node, sizes: Mapping[int, int]) -> int:
         size = parts[0]
     elif primitive is _MOD:
         size = parts[1]
+    elif primitive in (_AND, *_OR):
+        size = 1 << max(parts).bit_length()
+    elif (
+        primitive is _RIGHT and (shift := tape.nodes[args[1]].value) is not None and 0 <= shift < 63
+    ):
+        size = parts[0]
     else:
         raise _refused(primitive)
     if size >= _LIMIT:

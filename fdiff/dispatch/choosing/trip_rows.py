@@ -86,6 +86,7 @@ class TripRows:
         self.dead = frozenset[str]()  # variables that nothing after the loop reads
         self.owned = frozenset[str]()  # variables whose arrays nothing else held before the loop
         self.numbers_arrays = False  # whether the body has numbers of arrays
+        self.has_while = is_while  # or a loop in the body is one
         self.indices = 0  # questions for indices, of loops in the body, too
         self.lengths = False  # whether the trace relies on how much few trips append
 

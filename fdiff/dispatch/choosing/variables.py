@@ -154,7 +154,7 @@ class Variable:
         nothing = self.option and all(value is UNBOUND for value in values)
         if nothing or (self.ended and self.start is UNBOUND):
             return True
-        if self.result and self.start is UNBOUND and self.python is None:
+        if self.start is UNBOUND and self.python is None:
             self.python = _kind_of_results(runs, k)
         traced = isinstance(self.start, TracedArray)
         # What has changed in an earlier pass is carried, though nothing changes it in this one.
@@ -200,6 +200,9 @@ class Variable:
         if self.result:  # which is read where it has a value
             values = [v for v in values if v is not UNBOUND] or values
         first = values[0] if self.start is UNBOUND else self.start
+        if is_user_object(first) and all(v is first for v in values):
+            self.constant = first
+            return
         if type(first) not in _CONSTANTS or not all(same(v, first) for v in values):
             raise RefusedLoopError(f"{self.name} changes, and is no traced value")
         self.constant = first

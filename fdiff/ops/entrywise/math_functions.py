@@ -11,6 +11,7 @@ from fdiff import intact_scipy
 
 from ...foreign_errors import wraps
 from ...trace import TracedArray, current, guarded_value, record, replaces
+from ...trace.concrete_values import whole
 from ...trace.exception_context import inside_try
 from ...trace.local_arrays import TracedLocalArray, holds_traced
 from ..python_builtins import number
@@ -91,14 +92,14 @@ def _length(*parts: object) -> object:
 
 _ALIKE = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan, "atan2": np.arctan2,
-    "atanh": np.arctanh, "cbrt": np.cbrt, "ceil": lambda x: int(np.ceil(x)), "copysign": np.copysign, "cos": np.cos,
+    "atanh": np.arctanh, "cbrt": np.cbrt, "ceil": lambda x: whole(np.ceil(x)), "copysign": np.copysign, "cos": np.cos,
     "cosh": np.cosh, "degrees": np.degrees, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "fabs": np.fabs,
-    "floor": lambda x: int(np.floor(x)), "fmod": np.fmod, "hypot": _length, "frexp": _parts, "isclose": _is_close,
+    "floor": lambda x: whole(np.floor(x)), "fmod": np.fmod, "hypot": _length, "frexp": _parts, "isclose": _is_close,
     "isfinite": lambda x: bool(np.isfinite(x)),
     "isinf": lambda x: bool(np.isinf(x)), "isnan": lambda x: bool(np.isnan(x)), "log": _log, "log10": np.log10,
     "log1p": np.log1p, "ldexp": np.ldexp, "log2": np.log2, "modf": np.modf, "nextafter": np.nextafter, "pow": np.power,
     "radians": np.radians, "remainder": lambda x, y: x - y * np.rint(x / y),
-    "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan, "tanh": np.tanh, "trunc": lambda x: int(np.trunc(x)),
+    "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan, "tanh": np.tanh, "trunc": lambda x: whole(np.trunc(x)),
     "ulp": lambda x: np.spacing(abs(x)),
 }  # fmt: skip
 for _name, _call in _ALIKE.items():

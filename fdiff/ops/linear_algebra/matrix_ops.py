@@ -8,11 +8,14 @@ algorithmic differentiation", Advances in Automatic Differentiation, Springer 20
 
 from __future__ import annotations
 
+from functools import partial
+
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType, broadcast
 from ...primitive import PRIMITIVES, ZERO, Sample
 from ...trace import TracedArray, apply, current
+from ...trace.concrete_values import choosing
 from ...trace.exception_context import inside_try
 from ...trace.function_to_tape import record
 from ..entrywise.broadcasting import stretch, unbroadcast
@@ -218,8 +221,13 @@ def attempt(name: str, a: TracedArray) -> None:
     raises when the tape is run.
     """
     trace = current()
-    if not (trace.mutable and inside_try(record.__code__) and trace.guards.is_known(trace.own(a))):
+    if not (trace.mutable and inside_try(record.__code__)):
         return
-    if bool(apply(refused, a, name=name, lead=0)):
+    refusal = partial(apply, refused, a, name=name, lead=0)
+    log = choosing(trace.calls)
+    raises = None if log is None else log.caught(refusal)
+    if raises is None and trace.guards.is_known(trace.own(a)):
+        raises = bool(refusal())
+    if raises:
         words = "Matrix is not positive definite" if name == "cholesky" else "Singular matrix"
         raise np.linalg.LinAlgError(words)
