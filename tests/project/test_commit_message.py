@@ -47,6 +47,13 @@ def test_one_idea_and_a_line_where_users_see_it(hook, message, changed, words):
     assert all(word in fault for word, fault in zip(words, found, strict=True))
 
 
+def test_one_line_of_the_changelog(hook):
+    changed = ["fdiff/optimize/a.py", "CHANGELOG.md"]
+    assert hook.faults("An option", changed, told=1) == []
+    assert "several things" in hook.faults("An option", changed, told=2)[0]
+    assert hook.faults("internal: an entry is moved", changed, told=2) == []
+
+
 def git(repository, *words, date="2026-12-24T12:00:00+00:00"):
     names = ("GIT_AUTHOR", "GIT_COMMITTER")
     author = {f"{name}_{what}": "a@b.c" for name in names for what in ("NAME", "EMAIL")}
@@ -85,6 +92,14 @@ def test_history_is_checked_from_a_date_on(hook, repository):
     assert "says nothing" in wip
     assert "'Another option'" in option
     assert "CHANGELOG.md" in option
+
+
+def test_history_has_one_line_of_the_changelog_for_each_commit(hook, repository):
+    (repository / "CHANGELOG.md").write_text("- one\n- another\n", encoding="utf-8")
+    commit(repository, "Two options", "fdiff/optimize/a.py")
+    (fault,) = hook.history_faults(repository)
+    assert "'Two options'" in fault
+    assert "several things" in fault
 
 
 def test_history_has_each_first_line_once(hook, repository):
