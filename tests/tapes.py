@@ -8,6 +8,7 @@ fdiff's.
 
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import pairwise
 
 import numpy as np
@@ -15,11 +16,19 @@ import numpy as np
 import fdiff.ops  # noqa: F401 - fills the registry
 from fdiff.arraytype import type_of
 from fdiff.interpret import evaluate
-from fdiff.primitive import Primitive
+from fdiff.ops.lazy_tables import MODULES
+from fdiff.primitive import Primitive, load_tables
 from fdiff.tape import ITEM, Builder, Tape, verify
 from fdiff.trace import ArgumentSpec, record
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
+
+
+def load_every_table():
+    """Fill the registry, also with the tables that wait for the imports of what they cover."""
+    for module in MODULES:
+        import_module(module)
+    load_tables()
 
 
 def tape_of(f, *arrays, scalar=False) -> Tape:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.linalg
-import scipy.special  # noqa: F401 - likewise
-from tapes import floating, like, tape_of_op
+from tapes import floating, like, load_every_table, tape_of_op
 
 from fdiff.kernel_rule import Category
 from fdiff.kernels.ir.graph_of_tape import supported
-from fdiff.primitive import PRIMITIVES, load_tables
+from fdiff.primitive import PRIMITIVES
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
-load_tables()
+load_every_table()
 CASES = [  # loops and branches: test_loop_kernels.py
     pytest.param(op, sample, id=f"{op.name}-{k}")
     for op in PRIMITIVES.values()

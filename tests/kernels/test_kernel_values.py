@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from tapes import floating, like, tape_of, tape_of_op, values
+from tapes import floating, like, load_every_table, tape_of, tape_of_op, values
 
 from fdiff import kernels
 from fdiff.interpret import evaluate
@@ -14,6 +14,7 @@ from fdiff.trace import apply
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
+load_every_table()
 CASES = [
     pytest.param(op, sample, id=f"{op.name}-{k}")
     for op in PRIMITIVES.values()

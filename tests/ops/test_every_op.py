@@ -1,24 +1,20 @@
 """Every op of the registry, by the samples on its record. Nothing here names an op."""
 
-from importlib import import_module
 from itertools import product
 
 import numpy as np
 import pytest
-from tapes import check_derivatives, floating, like, tape_of_op, values
+from tapes import check_derivatives, floating, like, load_every_table, tape_of_op, values
 
 from fdiff.arraytype import type_of
-from fdiff.ops.lazy_tables import MODULES
-from fdiff.primitive import PRIMITIVES, load_tables
+from fdiff.primitive import PRIMITIVES
 from fdiff.tape import INPUT, verify
 from fdiff.transforms.batch import batch
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
-for module in MODULES:  # tables wait for the imports of what they cover
-    import_module(module)
-load_tables()
+load_every_table()
 OPS = {name: op for name, op in PRIMITIVES.items() if op.samples}
 LEAVES = [op for op in PRIMITIVES.values() if op.family == "leaf"]
 CASES = [

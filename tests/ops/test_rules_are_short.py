@@ -5,18 +5,16 @@ import dataclasses
 import functools
 import inspect
 import textwrap
-from importlib import import_module
+
+from tapes import load_every_table
 
 import fdiff.functional  # noqa: F401 - higher floors set the hooks that facets call
-from fdiff.ops.lazy_tables import MODULES
-from fdiff.primitive import PRIMITIVES, load_tables
+from fdiff.primitive import PRIMITIVES
 
 LONGEST_RULE = 15  # lines, the head and the docstring apart
 RULES = ("rules", "structure", "lowering")  # the facets of an op that hold rules
 
-for module in MODULES:  # tables wait for the imports of what they cover
-    import_module(module)
-load_tables()
+load_every_table()
 
 
 def fields(record):

@@ -7,22 +7,19 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from tapes import tape_of_op, values
+from tapes import load_every_table, tape_of_op, values
 
 from fdiff.dispatch.program import Program
 from fdiff.functional.call.device_calls import tracing_for
 from fdiff.functional.operators.block_results import block_type
 from fdiff.functional.operators.jit_programs import ValuePlan
-from fdiff.ops.lazy_tables import MODULES
 from fdiff.ops.terms import common
-from fdiff.primitive import PRIMITIVES, load_tables
+from fdiff.primitive import PRIMITIVES
 from fdiff.transforms.pipeline import COLUMNS, GRADIENT, derive
 from fdiff.transforms.terms import sparse_tapes, term_sweep
 from fdiff.transforms.terms.sparse_tapes import StructureRequest, sparse_tape
 
-for module in MODULES:
-    __import__(module)
-load_tables()
+load_every_table()
 LONG = "FDIFF_LONG_TESTS" in os.environ
 SLOW = pytest.mark.slow
 MODES = ("forward", "reverse")

@@ -8,8 +8,7 @@ import itertools
 
 import numpy as np
 import pytest
-import scipy.special  # noqa: F401 - the tables of its functions wait for its import
-from tapes import floating, like, tape_of, tape_of_op
+from tapes import floating, like, load_every_table, tape_of, tape_of_op
 from test_kernel_text import KERNELS
 from thread_counts import ask_for_threads
 
@@ -19,11 +18,11 @@ from benchmarks.compilers import smallest
 from benchmarks.peers import fdiff_peer
 from benchmarks.worker import flat, prepared
 from fdiff import kernels
-from fdiff.primitive import PRIMITIVES, load_tables
+from fdiff.primitive import PRIMITIVES
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
-load_tables()
+load_every_table()
 ORDER = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 1e-15 * 2.0**29}
 REORDERED = ("rt.add(", "rt.multiply(", "rt.call")
 EACH = 6  # of so many ops, one is in the ordinary suite
