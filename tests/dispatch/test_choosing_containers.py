@@ -140,6 +140,17 @@ def recurrence(x):
     return np.sum(np.stack(xs)) + xs[5] * xs[-1]
 
 
+def moving_means(x):
+    xs = [x[0], x[1], x[2]]
+    for k in range(N):
+        mean = sum(xs[-3:]) / 3
+        if mean > 0.3:
+            xs.extend([0.8 * mean + 0.1 * W[k], 0.5 * xs[-2]])
+        else:
+            xs.extend((mean + 0.2 * W[k], 0.4 * sum(xs[-2:])))
+    return xs[-1] + sum(xs[10:20]) + len(xs)
+
+
 def two_histories(x):
     a, b, xs, ys = x[0], x * 1.0, [1.0], []
     for k in range(N):
@@ -222,7 +233,7 @@ def levels(x):
 CHOOSING = (
     state, stores_into_a_list, rebuilt, record, pair, table, arrays_in_a_list, integrated, history,
     times_and_values, trajectory, recurrence, two_histories, inner_history, over_a_list,
-    over_arrays, over_zipped_lists, delay_line, levels,
+    over_arrays, over_zipped_lists, delay_line, levels, moving_means,
 )  # fmt: skip
 
 

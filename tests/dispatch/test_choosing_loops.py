@@ -227,12 +227,12 @@ def appends(x):
     return s + len(states)
 
 
-def extends(x):
+def inserts(x):
     s, states = x[0], []
     for k in range(N):
         s = np.sin(s + W[k])
         if s > x[1]:
-            states.extend([s])
+            states.insert(0, s)
     return s + len(states)
 
 
@@ -294,7 +294,7 @@ def returns_a_number(x):
 REFUSED = {
     raises_to_a_counter: "it computes power of the number of a trip",
     appends: "",
-    extends: "states may change by its methods",
+    inserts: "states may change by its methods",
     calls_an_object: "more may follow from sum: an attribute",
     counts_in_a_helper: "more may follow from step: a store",
     looks_at_an_alias: "u is stored into, and shares memory",
@@ -338,7 +338,7 @@ def test_explain_says_why_a_loop_does_not_choose(monkeypatch):
 
 def test_explain_says_what_keeps_a_loop_from_choosing(monkeypatch):
     counted(monkeypatch, choosing=True)
-    run = fdiff.jit(extends)
+    run = fdiff.jit(inserts)
     run(POINTS[0])
     [(_, what)] = fdiff.explain(run, POINTS[0]).loops
     assert what.endswith("traced again where its branches differ: states may change by its methods")

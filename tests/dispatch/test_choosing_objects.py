@@ -718,7 +718,35 @@ def unread_but_missing(x):
     return s
 
 
+def balls_that_leave(x):
+    balls = [Ball(x[0], x[1], 1.0 + k) for k in range(3)]
+    for k in range(N // 4):
+        for ball in balls:
+            ball.update(0.05, x[1] + W[k])
+        if len(balls) > 2 and balls[-1].q > 0.5:
+            balls.pop()
+    return sum(ball.energy() for ball in balls) + len(balls)
+
+
+def updates_dicts(x):
+    rows = [{"a": x[0]}, {"a": x[1]}]
+    for k in range(N):
+        for row in rows:
+            row.update(a=0.5 * row["a"] if row["a"] > x[2] else row["a"] + 0.1 * W[k])
+    return rows[0]["a"] + rows[1]["a"]
+
+
+def last_ball(x):
+    balls, ball = [Ball(x[0], x[1], 1.0), Ball(x[1], x[2], 1.5)], None
+    for k in range(N):
+        for ball in balls:
+            ball.update(0.05, x[1])
+        ball.v = ball.v * 0.9 if ball.q > x[2] * W[k] else ball.v
+    return ball.energy() + balls[0].q
+
+
 OTHERS = (
+    balls_that_leave, updates_dicts, last_ball,
     aliased, shared_array, swapped, swapped_parts, twice_in_a_list, loop_over_objects,
     list_with_another_name, grown_by_another_name, array_with_another_name, tuple_of_objects,
     read_through_a_list, given_to_a_function, read_by_a_function, keeps_the_object,

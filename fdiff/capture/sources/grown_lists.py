@@ -9,16 +9,27 @@ from ...syntax_trees import children, walk
 
 
 def appended(node: ast.AST) -> tuple[str, ast.expr] | None:
-    """The list that a statement appends to, by its name, and what it appends."""
+    """The list that a statement appends to, by its name, and what it appends.
+
+    Of ``extend`` of a display (``xs.extend([a, b])``), that is a tuple of the elements.
+    """
     call = node.value if isinstance(node, ast.Expr) else None
     function = call.func if isinstance(call, ast.Call) else None
     if not isinstance(call, ast.Call) or not isinstance(function, ast.Attribute):
         return None
     plain = len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Starred)
     name = function.value
-    if not plain or function.attr != "append" or not isinstance(name, ast.Name):
+    if not plain or not isinstance(name, ast.Name) or function.attr not in ("append", "extend"):
         return None
-    return name.id, call.args[0]
+    value = call.args[0]
+    if function.attr == "append":
+        return name.id, value
+    whole = isinstance(value, (ast.List, ast.Tuple))
+    return (name.id, ast.Tuple(value.elts, ast.Load())) if whole and _is_flat(value) else None
+
+
+def _is_flat(display: ast.List | ast.Tuple) -> bool:
+    return bool(display.elts) and not any(isinstance(e, ast.Starred) for e in display.elts)
 
 
 def grown_lists(statements: Sequence[ast.AST]) -> dict[str, int | None]:
@@ -53,10 +64,12 @@ def displayed(statements: Sequence[ast.AST]) -> frozenset[str]:
 
 
 def _last(node: ast.AST) -> tuple[str, int] | None:
-    """The list that a node reads an element of by its place from the end."""
+    """The list that a node reads an element or all of from a place that is counted from the end."""
     if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
         return None
-    place = node.slice
+    place: ast.expr | None = node.slice
+    if isinstance(place, ast.Slice):
+        place = None if place.upper or place.step else place.lower
     negative = isinstance(place, ast.UnaryOp) and isinstance(place.op, ast.USub)
     number: object = getattr(getattr(place, "operand", None), "value", None)
     if not negative or type(number) is not int or not number or isinstance(node.ctx, ast.Store):

@@ -260,7 +260,7 @@ class _Rewriting:
             raise EffectError("it stores an attribute of an argument: a trace of each path does")
         changed, arrays = {*assigned([statement])}, self._stored(objects)
         changes = changed | arrays or objects.stored or (in_loop_body and objects.called)
-        if not changes or changed & objects.owners:
+        if not changes or changed & (objects.owners | objects.listed):
             raise EffectError("it assigns nothing")
         others = {n.id for n in outside(self.tree, statement) if isinstance(n, ast.Name)}
         read = unbound_reads([statement], set())[1]
@@ -331,7 +331,7 @@ class _Rewriting:
         if None in grown.values() or not own or {*grown} & shared_names(self.tree, loop):
             raise EffectError("it appends to a list, and does something else with that")
         changed, arrays = {*assigned(body)}, self._stored(objects) | {*grown}
-        if (changed | targets | {*grown}) & objects.owners:
+        if (changed | targets | {*grown}) & (objects.owners | objects.listed):
             raise EffectError("an attribute of what the loop assigns")
         ended, counter = any(returns(body)), ""
         changes = changed | arrays or ended or objects.stored or objects.called

@@ -24,10 +24,10 @@ OF_OTHERS = frozenset(name for kind in _KINDS for name in dir(kind)) - OF_ARRAYS
 class ObjectAttributes(NamedTuple):
     """Names of attributes that are read, stored (by key, too), and called.
 
-    The variables `owners` hold objects, or lists of objects. Variables from around the function,
-    which hold objects, functions or modules, are `outer`; variables of the function that have
-    attributes are `roots`. Attributes of objects in `targets` are stored. Functions `storing` into
-    their arguments are called by name. Arrays of the variables `changed` are stored into.
+    The variables `owners` hold objects, `listed` ones lists of objects. Variables from around the
+    function, which hold objects, functions or modules, are `outer`; variables of the function that
+    have attributes are `roots`. Attributes of objects in `targets` are stored. Functions `storing`
+    into their arguments are called by name. Arrays of the variables `changed` are stored into.
     """
 
     read: frozenset[str] = frozenset()
@@ -39,6 +39,7 @@ class ObjectAttributes(NamedTuple):
     targets: frozenset[str] = frozenset()
     storing: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
+    listed: frozenset[str] = frozenset()
 
 
 class AttributeNames:
@@ -52,10 +53,10 @@ class AttributeNames:
         self.targets, self.storing, self.changed = set[str](), set[str](), set[str]()
 
     def whole(self, lists: Mapping[str, str]) -> ObjectAttributes:
-        """The names so far; objects in `lists` are told by these, in place of loops' variables."""
-        owners = {lists.get(name, name) for name in self.owners}
+        """The names so far; variables of loops over `lists` hold what these have."""
+        owners, listed = self.owners - {*lists}, {lists[n] for n in self.owners & {*lists}}
         each = self.read, self.stored, self.called, owners, self.outer, self.roots
-        more = self.targets, self.storing, self.changed
+        more = self.targets, self.storing, self.changed, listed
         return ObjectAttributes(*map(frozenset, (*each, *more)))
 
 

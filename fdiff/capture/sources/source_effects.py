@@ -139,7 +139,8 @@ def _check_node(node: ast.AST, scope: Scope, *, is_base: bool) -> None:
             raise EffectError("a `try` that raises, or has a `finally`")
     elif isinstance(node, ast.ExceptHandler):
         kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
-        if node.name or not all(k and scope.resolved(k) in _CAUGHT for k in kinds):
+        caught = [k is not None and scope.resolved(k) for k in kinds]
+        if node.name or not all(any(k is own for own in _CAUGHT) for k in caught):
             raise EffectError("an error that is caught")
     elif isinstance(node, ast.GeneratorExp):
         raise EffectError("a generator")

@@ -199,11 +199,12 @@ class ReachedObjects:
         self, body: Callable[..., object], uses: ObjectAttributes, cells: dict[str, object]
     ) -> None:
         """Refuse variables that are to hold objects, or lists of these, and hold something else."""
-        for name in uses.owners:
+        objects = {id(own) for own, _ in self.objects}
+        for name in uses.owners | uses.listed:
             value = cells.get(name, MISSING)
             value = _global(body, name) if value is MISSING else value
-            parts = [*elements_of(value)] if type(value) in (list, tuple) else [value]
-            objects = {id(own) for own, _ in self.objects}
+            whole = name in uses.owners or type(value) not in (list, tuple)
+            parts = [value] if whole else elements_of(value)
             if not objects.issuperset(map(id, parts)):
                 raise RefusedLoopError(f"{name} may change by its methods")
 
