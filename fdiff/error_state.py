@@ -10,12 +10,16 @@ from __future__ import annotations
 import sys
 import threading
 from types import FrameType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from contextvars import ContextVar
+
 # The variable that NumPy keeps its state in; None where NumPy keeps it elsewhere.
-STATE: Any = getattr(sys.modules.get("numpy._core.umath"), "_extobj_contextvar", None)
+_UMATH = sys.modules.get("numpy._core.umath")
+STATE: ContextVar[object] | None = getattr(_UMATH, "_extobj_contextvar", None)
 
 
 plain_errstate = np.errstate  # NumPy's own, for what is not left where it is entered
@@ -55,7 +59,7 @@ class errstate(plain_errstate):  # noqa: N801 - NumPy's name
 def restore() -> None:
     """Restore the state from before those that were left without `__exit__`."""
     states = _entered.states
-    while states and not _runs(states[-1][0]):
+    while states and STATE is not None and not _runs(states[-1][0]):
         STATE.set(states.pop()[1])
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import sys
 from types import FunctionType, ModuleType
-from typing import Any
 
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that a ``class`` statement has made
 _LIBRARIES = frozenset(("numpy", "scipy", "uarray"))
 
 
-def intact(module: Any) -> object:
+def intact(module: ModuleType) -> object:
     """A module with the names that it and its public submodules have now.
 
     Where something foreign stands, it has what the parts of the library have under that name.

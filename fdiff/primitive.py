@@ -11,11 +11,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import fdiff.intact_numpy as np
 
 from .facets import BY_REFERENCE, PLAIN, Lowering, Rules, Structure
+from .hooks import Function
 from .kernel_rule import Kind
 from .named_tuples import NamedTuple
 from .process.forking import no_fork
@@ -116,7 +117,7 @@ class Primitive:
 PRIMITIVES: Final[dict[str, Primitive]] = {}
 # What computes on traced arrays: for NumPy's ufuncs, for their methods (`reduce`, `outer`, ...),
 # and for its functions.
-UFUNCS: Final[dict[np.ufunc, Callable[..., Any]]] = {}
+UFUNCS: Final[dict[np.ufunc, Function]] = {}
 UFUNC_METHODS: Final[dict[tuple[np.ufunc, str], Callable[..., object]]] = {}
 FUNCTIONS: Final[dict[Callable[..., object], Callable[..., object]]] = {}
 # What private copies of functions find in place of objects that NumPy hands to no protocol

@@ -9,7 +9,7 @@ results.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .. import functional as operators
 from ..errors import StrictError, called, flag
@@ -17,6 +17,9 @@ from ..tracebacks import public
 from ..tree import flatten, map_leaves
 from .arrays.recorded_array import RecordedArray, tensor
 from .thread_state import ported
+
+if TYPE_CHECKING:
+    from ..functional.annotations import Derivatives
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -31,7 +34,7 @@ def jacobian(
     strict: bool = False,  # noqa: FBT001,FBT002 - torch's signature
     vectorize: bool = False,  # noqa: FBT001,FBT002 - torch's signature
     strategy: str = "reverse-mode",
-) -> Any:
+) -> Derivatives:
     """The Jacobian of `func` at `inputs`: `fdiff.jacobian`, as torch calls it.
 
     Parameters
@@ -86,7 +89,7 @@ def hessian(
     strict: bool = False,  # noqa: FBT001,FBT002 - torch's signature
     vectorize: bool = False,  # noqa: FBT001,FBT002 - torch's signature
     outer_jacobian_strategy: str = "reverse-mode",
-) -> Any:
+) -> Derivatives:
     """The Hessian of a function with one output entry: `fdiff.hessian`, as torch calls it.
 
     Parameters
@@ -135,7 +138,7 @@ def _product(name: str, what: str, example: str) -> Func:
         v: object = None,
         create_graph: bool = False,  # noqa: FBT001,FBT002 - torch's signature
         strict: bool = False,  # noqa: FBT001,FBT002 - torch's signature
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Derivatives, Derivatives]:
         return _call_operator(name, func, (inputs, v), create_graph, strict)
 
     call.__name__ = call.__qualname__ = name
@@ -212,7 +215,7 @@ def _call_operator(
     create_graph: object,
     strict: object,
     **options: object,
-) -> Any:
+) -> Derivatives:
     """Call the operator on `args`: the inputs and perhaps a vector."""
     call = called(f"fdiff.autograd.functional.{name}", func)
     create, strict = flag(create_graph, "create_graph", call), flag(strict, "strict", call)

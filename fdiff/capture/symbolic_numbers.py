@@ -12,11 +12,12 @@ import operator
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Protocol
+from typing import Protocol
 
 import fdiff.intact_numpy as np
 
 from ..foreign_errors import hiding
+from ..hooks import Function
 from .value_kinds import is_traced
 
 LONGEST = 1000  # characters of an expression; what would be longer becomes a number
@@ -169,7 +170,7 @@ class SymbolicNumber:
 
 _NUMBERS = frozenset((int, float, bool, SymbolicNumber))
 _SMOOTH, _DIVIDING = frozenset("+-*/"), frozenset(("//", "%", "/"))
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
+_ARITHMETIC: dict[str, Function] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
     "//": operator.floordiv, "%": operator.mod,
 }  # fmt: skip

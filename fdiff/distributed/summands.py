@@ -5,7 +5,7 @@ Terms are the parameters of nodes on the client (`traced_sums.py`), and run on w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ..arraytype import ArrayType
@@ -13,11 +13,11 @@ from ..dispatch.program import OwnsPrograms
 from ..functional.operators.gradients import value_and_grad
 from ..functional.operators.products import jvp, vjp
 from ..functional.operators.vectorized_map import vmap
+from ..hooks import Function
 from ..trace import private, tracing
 from ..tracebacks import name_of
 from ..tree import Spec, flatten, unflatten
 
-Function = Callable[..., Any]
 Places = tuple[int, ...]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..capture.non_numeric_data import refuse_lazy
 from ..device_arrays import CPU
@@ -22,6 +22,9 @@ from .partition_sources import loaded
 from .partitionings import Partitions, partitions
 from .traced_sums import enter
 from .worker_tasks import IN_PART, as_part, fixed_tier, refusing_writes, results
+
+if TYPE_CHECKING:
+    from .worker_tasks import Given
 
 # Operators that have no such sum, and what to write.
 _REFUSED = {
@@ -95,7 +98,7 @@ class OverPartitions(OwnsPrograms):
         name = f"map {self.task_name}" * (not adds) or self.task_name
         return ClusterCall(name, self.f, arguments, self.many, adds=adds)
 
-    def here(self, arguments: Any, count: int) -> Iterator[object]:
+    def here(self, arguments: Given, count: int) -> Iterator[object]:
         """Results for the first partitions, in this process: one is in memory at a time."""
         sources = zip(*[rows.sources[:count] for rows in self.many], strict=True)
         parts = (tuple([a for s in each for a in as_part(loaded(s))]) for each in sources)

@@ -8,7 +8,7 @@ each other are joined in one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
@@ -28,6 +28,11 @@ from ..transforms.simplify import Simplifier
 from ..tree import flatten, unflatten
 from .summands import Flat, JointTerm, Term, Total
 
+if TYPE_CHECKING:
+    from ..trace import Array, TracedArrays
+
+    Arrays = Sequence[Array]
+
 
 def _evaluate(*args: np.ndarray, term: Term) -> object:
     with suspended():  # a branch may need the value while a trace is under way
@@ -43,7 +48,9 @@ def _evaluate(*args: np.ndarray, term: Term) -> object:
     return outs[0][()] if len(outs) == 1 else tuple([x[()] for x in outs])
 
 
-def _jvp(dots: Sequence[object], args: Sequence[object], outs: Any, *, term: Term) -> list[object]:
+def _jvp(
+    dots: Sequence[object], args: Sequence[object], outs: Arrays, *, term: Term
+) -> list[object]:
     """One pass for all tangents; none for the tangent of a value whose gradient is known."""
     pushed = _pushed(dots, args, term)
     if term.slopes and all(dots[k] is ZERO or k in term.slopes for k in range(len(dots))):
@@ -62,7 +69,7 @@ def _pushed(dots: Sequence[object], args: Sequence[object], term: Term) -> list[
     return [next(tangents) if k in results else ZERO for k in range(len(term.types))]
 
 
-def _vjp(bars: Sequence[object], args: Sequence[Any], outs: object, *, term: Term) -> list[object]:
+def _vjp(bars: Sequence[object], args: TracedArrays, outs: Arrays, *, term: Term) -> list[object]:
     """One pass for all cotangents; none for the cotangent of a value whose gradient is known."""
     if term.slopes:
         return _second(bars, args, outs, term)
@@ -74,7 +81,9 @@ def _vjp(bars: Sequence[object], args: Sequence[Any], outs: object, *, term: Ter
     return [next(cotangents) if k in moving else ZERO for k in range(len(args))]
 
 
-def _second(bars: Sequence[object], args: Sequence[object], outs: Any, term: Term) -> list[object]:
+def _second(
+    bars: Sequence[object], args: Sequence[object], outs: Arrays, term: Term
+) -> list[object]:
     """Cotangents of a value and its gradient: the Hessian, which is symmetric, times theirs."""
     places = term.slopes
     cotangents: list[Any] = [ZERO] * len(args)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 import fdiff.intact_numpy as np
+
+if TYPE_CHECKING:
+    from .rules.custom_derivatives import CustomFunction
 
 P = ParamSpec("P")  # the arguments of the user's function
 R = TypeVar("R")  # its result
@@ -17,6 +20,10 @@ Point = Array | np.number | complex | Sequence[float] | Sequence[Sequence[float]
 Entries = Array | np.number | complex  # an output whose derivative is one array
 AtPoint = Callable[Concatenate[Any, P], R]  # a function of a point and of further arguments
 Places = int | tuple[int, ...]  # the positions of the differentiated arguments
+
+# What a derivative is: one array, or arrays nested like the results and the arguments.
+Derivatives: TypeAlias = Any
+AnyCustomFunction: TypeAlias = "CustomFunction[..., Any]"  # of some function of the user
 
 A = TypeVar("A", bound=Array)  # one array, of a dtype of its own
 

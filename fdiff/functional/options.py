@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from inspect import signature
-from typing import cast
+from typing import TypeGuard, cast
 
 import fdiff.intact_numpy as np
 
@@ -37,14 +37,14 @@ def check_callable(f: object, name: str) -> None:
         )
 
 
-def is_int(value: object) -> bool:
+def is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def check_argnums(argnums: object, f: object, name: str) -> int | tuple[int, ...]:
     """An int or a tuple of different ints."""
     if is_int(argnums):
-        return int(cast("int", argnums))
+        return int(argnums)
     call = called(name, f)
     numbers = cast("Sequence[int]", argnums)
     if not isinstance(argnums, (tuple, list)) or not argnums or not all(map(is_int, argnums)):
@@ -92,8 +92,8 @@ def check_chunk(chunk_size: object, call: str) -> int | None:
     """A positive int; None for "auto"."""
     if chunk_size is None or (isinstance(chunk_size, str) and chunk_size == "auto"):
         return None
-    if is_int(chunk_size) and cast("int", chunk_size) > 0:
-        return int(cast("int", chunk_size))
+    if is_int(chunk_size) and chunk_size > 0:
+        return int(chunk_size)
     fact = f"chunk_size must be a positive int or 'auto', not {shown(chunk_size)}."
     raise failure(
         InputError, call, fact, "Leave it out: chunks are then as large as memory allows."

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from functools import partial
 from itertools import accumulate
 from time import perf_counter
-from typing import Any, cast
+from typing import cast
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import CompileError
 from ..foreign_errors import is_foreign
+from ..hooks import Function
 from ..named_tuples import NamedTuple
 from ..process import interruptible
 from ..tape import Tape
@@ -118,7 +119,7 @@ class Executable:
         self._call_parts: CallParts | None = None
         self._called = self._needed_libm = False
         # never a bound method: a cycle would leave when its machine code is freed to the collector
-        self.quick: Callable[..., Any] = _unbound
+        self.quick: Function = _unbound
 
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
         outputs = self.quick(*arrays)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -60,7 +61,8 @@ def _changes(rights: str) -> bool:
 
 @lru_cache(maxsize=2)
 def _library(name: str) -> ctypes.CDLL:
-    return ctypes.WinDLL(name, use_last_error=True)  # type: ignore[attr-defined] - of Windows
+    assert sys.platform == "win32"
+    return ctypes.WinDLL(name, use_last_error=True)
 
 
 def _security(where: Path | int) -> tuple[str, str]:

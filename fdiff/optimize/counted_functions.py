@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import chain
 from operator import is_
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
@@ -15,6 +15,10 @@ from ..errors import InputError, StructureError, UnsupportedError, failure
 from ..functional.call.prepared import AnyPrepared
 from ..functional.operators.jacobians import jacobian
 from ..functional.operators.sparse_plans import SparsePlan
+from ..hooks import Function
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 PLACES = ("indptr", "indices")
 SHARE = 0.1  # of the entries, up to which a Jacobian is passed as sparse
@@ -27,7 +31,7 @@ class Evaluation:
     called with the number of evaluations and the value.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Function) -> None:
         self.function = function
         self.count, self.seconds = 0, 0.0
         self.shown: Callable[[int, Any], object] | None = None
@@ -125,7 +129,7 @@ class SparseEvaluation(Evaluation):
         if len(self._compared) != 2:  # beside one structure alone, any other would be new
             self._compared = ()
 
-    def matrix(self, *point: np.ndarray) -> Any:
+    def matrix(self, *point: np.ndarray) -> csr_array:
         """The derivative as a sparse array of the caller's own."""
         values = self(*point)
         array = self._array.copy()

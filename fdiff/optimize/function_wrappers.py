@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import fdiff.intact_numpy as np
 
 from ..foreign_errors import update_wrapper
-
-Function = Callable[..., Any]
+from ..hooks import Function
 
 
 def calling(function: Function, f: Function | None = None) -> Function:

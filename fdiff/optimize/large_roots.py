@@ -13,6 +13,7 @@ from ..foreign_errors import not_foreign
 from ..functional.operators.jacobians import jacobian
 from ..functional.operators.jit_programs import jit
 from ..functional.options import check_callable
+from ..hooks import Function
 from ..process.forking import imported
 from ..process.progress import Stage
 from ..trace import tracing
@@ -95,7 +96,7 @@ def root(
 
 
 def _compiled(
-    residual: Callable[..., Any], x: np.ndarray, args: tuple[object, ...], call: str
+    residual: Function, x: np.ndarray, args: tuple[object, ...], call: str
 ) -> tuple[Callable[..., np.ndarray], Callable[..., np.ndarray]]:
     """The residual, and the steps with its Jacobian."""
     value = jit(residual)

@@ -14,6 +14,7 @@ from ..functional.operators.hessians import hessian
 from ..functional.operators.jacobians import jacobian
 from ..functional.operators.jit_programs import jit
 from ..functional.options import check_callable
+from ..hooks import Function
 from ..process.interrupt_safe_locks import TurnLock
 from ..process.progress import Stage
 from ..tracebacks import public
@@ -110,7 +111,7 @@ class ProblemFunctions:
         evaluations["hessian"] = SparseEvaluation(second, example, self.name)
         self.rows, self.evaluations, self.size = rows, evaluations, x.size
 
-    def _constraints(self, f: Callable[..., Any], x: np.ndarray) -> tuple[int, Evaluation]:
+    def _constraints(self, f: Function, x: np.ndarray) -> tuple[int, Evaluation]:
         """The number of constraints, and their evaluation."""
         prepared = jit(f)
         compile_or_call(prepared, x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
@@ -110,13 +110,13 @@ def _method(problem: ProblemFunctions, method: str | None, call: str) -> tuple[s
 
 def _derivatives(problem: ProblemFunctions, takes: _Takes, x: np.ndarray) -> dict[str, object]:
     """Gradient and Hessian of the objective, in the form that a method takes."""
-    keywords: dict[str, Any] = {}
+    keywords: dict[str, object] = {}
     value = problem.evaluations["value_and_grad"]
     if takes.gradient:
         keywords["jac"] = lambda x: value(x)[1].copy()
     if takes.hessian == "products":
-        keywords["hessp"] = hvp(problem.objective)
-        compile_or_call(keywords["hessp"], x, np.ones_like(x))
+        products = keywords["hessp"] = hvp(problem.objective)
+        compile_or_call(products, x, np.ones_like(x))
     elif takes.hessian:
         entries = SparseEvaluation(hessian(problem.objective, sparse=True), (x,), problem.name)
         problem.evaluations["objective_hessian"] = entries

@@ -18,10 +18,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter_ns
 from types import FrameType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from .forking import Turn, at_fork
 from .interrupt_safe_locks import TurnLock
+
+if TYPE_CHECKING:
+    from ..user_lines import Line
 
 # Categories of spans.
 CALL, LABEL = "call", "label"  # a public call; what `record_function` labels
@@ -70,7 +73,7 @@ class Span:
         self.name, self.category, self.args = name, category, args
         self._watchers = watchers
         self.parent: Span | None = None
-        self.lines: tuple[Any, ...] = ()
+        self.lines: tuple[Line, ...] = ()
         self.shapes: Shapes | None = None
         self.memory = self.flops = 0
         self.tape: object = None
@@ -150,10 +153,12 @@ _lock = TurnLock()
 _NOTHING = nullcontext()
 
 
-def span(name: str, category: str, **args: Any) -> AbstractContextManager[Span | None]:
+def span(
+    name: str, category: str, shapes: Shapes | None = None, **args: object
+) -> AbstractContextManager[Span | None]:
     """A span around a ``with`` statement; nothing while nobody watches."""
     seen = observer
-    return _NOTHING if seen is None else seen.begin(name, category, **args)
+    return _NOTHING if seen is None else seen.begin(name, category, shapes, **args)
 
 
 def mark(name: str, category: str, **args: object) -> None:

@@ -74,7 +74,7 @@ class MaskedLink:
         self,
         mask: TracedArray,
         type_: MaskedType,
-        operands: tuple[Any, ...],
+        operands: tuple[TracedArray, ...],
         ufunc: np.ufunc | None = None,
     ) -> None:
         self.mask, self.type, self.operands, self.ufunc = mask, type_, operands, ufunc

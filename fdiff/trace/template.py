@@ -45,7 +45,7 @@ def fragment(
     read.
     """
     places = {node_id: k for k, node_id in reversed([*enumerate(operands)])}
-    steps: list[Any] = []
+    steps: list[object] = []
     for i in cut:
         args = nodes[i].args
         if any(a not in places for a in args):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from ..hooks import Function
 from ..primitive import Primitive
 from ..process.environment import TAPES, dumped
 from ..process.forking import late
@@ -30,7 +30,7 @@ def report(step: str, tape: Tape, leaves: str = "") -> Tape:
     return tape
 
 
-def late_step(module: str, name: str) -> Callable[..., Any]:
+def late_step(module: str, name: str) -> Function:
     """The function `name` of a module of this folder."""
     return late(module, __package__, name)
 

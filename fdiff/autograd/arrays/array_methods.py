@@ -311,7 +311,7 @@ _enter("retain_grad", retain_grad)
 # --------------------------------------------------------------------------------- stores
 
 
-def _in_place(operate: Callable[[Any, Any], object]) -> Callable[..., object]:
+def _in_place(operate: Callable[[object, object], object]) -> Callable[..., object]:
     name = operate.__name__
 
     def store(self: RecordedArray, other: Any) -> object:

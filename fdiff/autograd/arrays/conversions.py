@@ -47,13 +47,13 @@ class Conversions(ArrayTypes):
     if TYPE_CHECKING:
         value: Any
         kind: ArrayKind
-        requires_grad: Any
+        requires_grad: bool
         grad_fn: Any
 
     shape: tuple[int, ...] = cast("tuple[int, ...]", property(attrgetter("value.shape"), doc=AS_OF))
     dtype: np.dtype = cast("np.dtype", property(attrgetter("value.dtype"), doc=AS_OF))
     ndim: int = cast("int", property(attrgetter("value.ndim"), doc=AS_OF))
-    size = property(cast("Callable[[Any], Size]", attrgetter("value.size")), doc=AS_OF)
+    size = property(cast("Callable[[object], Size]", attrgetter("value.size")), doc=AS_OF)
 
     @property
     @noting

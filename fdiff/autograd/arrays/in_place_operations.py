@@ -9,7 +9,6 @@ that requires a gradient is refused, as in torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ...errors import TapeError, UnsupportedError, failure, message
 from ...user_lines import Line, user_line
@@ -64,7 +63,7 @@ def _with_way_out(words: str) -> RuntimeError:
 
 def stored(
     call_recipe: Recipe,
-    operands: Sequence[Any],
+    operands: Sequence[RecordedArray],
     values: Sequence[object],
     perform: Callable[[], object],
     line: Line | None,
@@ -99,7 +98,7 @@ def stored(
 
 def stored_without_graph(
     call_recipe: Recipe,
-    operands: Sequence[Any],
+    operands: Sequence[RecordedArray],
     values: Sequence[object],
     perform: Callable[[], object],
     line: Line | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
@@ -12,10 +12,13 @@ from ..calls.recording import apply_ufunc
 from ..thread_state import state
 from .gradient_layouts import accumulated, first_gradient
 
+if TYPE_CHECKING:
+    from .node_rules import Cotangent
+
 C_ORDER = 1  # the bit of `ndarray.flags` for it
 
 
-def accumulate(leaf: RecordedArray, bar: Any, *, create: bool, owned: bool = False) -> None:
+def accumulate(leaf: RecordedArray, bar: Cotangent, *, create: bool, owned: bool = False) -> None:
     """Add a gradient to ``leaf.grad``: in place, or out of place where a graph is created.
 
     `bar` is an array, which others may hold unless it is `owned`, or with `create` a recorded one.

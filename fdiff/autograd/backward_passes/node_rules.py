@@ -6,8 +6,8 @@ created, as a recorded call on the saved values, which is then differentiated li
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import Any
+from collections.abc import Container, Sequence
+from typing import Any, TypeAlias
 
 import fdiff.intact_numpy as np
 
@@ -23,7 +23,8 @@ from ..thread_state import state
 from .nodes import AccumulateGrad, CustomNode, GraphNode, call_hook
 from .saved_values import saved_values
 
-Part = tuple[Any, Any]  # a cotangent and its mask
+Cotangent: TypeAlias = Any  # an array; in a pass that is recorded, a recorded one
+Part = tuple[Cotangent, Cotangent]  # a cotangent and its mask
 Saved = tuple[int, object, tuple[Version, int]]  # place, value, and the version that was saved
 
 
@@ -40,15 +41,15 @@ class NodeRules:
         """The cotangent that the user gave."""
         return array.value
 
-    def add(self, a: Any, b: Any) -> object:
+    def add(self, a: Cotangent, b: Cotangent) -> object:
         """The sum of two cotangents."""
         return a + b
 
-    def shown(self, bar: Any) -> RecordedArray | None:
+    def shown(self, bar: Cotangent) -> RecordedArray | None:
         """A cotangent as hooks see it."""
         return None if bar is None else plain(bar)
 
-    def replaced(self, result: object, bar: object) -> object:
+    def replaced(self, result: object, bar: Cotangent) -> object:
         """The cotangent after a hook gave `result`."""
         if result is None:
             return bar
@@ -87,7 +88,9 @@ class NodeRules:
         """The rule of a node for these cotangents."""
         return node.recipe.pull(seeds)
 
-    def run(self, node: GraphNode, pull: Pull, saved: list[Saved], cotangents: list[object]) -> Any:
+    def run(
+        self, node: GraphNode, pull: Pull, saved: list[Saved], cotangents: list[Cotangent]
+    ) -> Sequence[Cotangent]:
         """Run a rule of the node on saved values and cotangents."""
         return pull.run(*[value for _, value, _ in saved], *cotangents)
 
@@ -126,10 +129,10 @@ class RecordedRules(NodeRules):
     def add(self, a: object, b: object) -> object:
         return apply_ufunc(np.add, a, b)
 
-    def shown(self, bar: Any) -> RecordedArray | None:
+    def shown(self, bar: Cotangent) -> RecordedArray | None:
         return bar
 
-    def replaced(self, result: object, bar: Any) -> object:
+    def replaced(self, result: object, bar: Cotangent) -> object:
         if result is None:
             return bar
         new = result if type(result) is RecordedArray else plain(np.asarray(result))
@@ -137,7 +140,9 @@ class RecordedRules(NodeRules):
             _check_replacement(new.value, bar.value)
         return new
 
-    def run(self, node: GraphNode, pull: Pull, saved: list[Saved], cotangents: list[Any]) -> Any:
+    def run(
+        self, node: GraphNode, pull: Pull, saved: list[Saved], cotangents: list[Cotangent]
+    ) -> Sequence[Cotangent]:
         operands = [_with_edge(node, *entry) for entry in saved]
         operands += [x if type(x) is RecordedArray else plain(x) for x in cotangents]
         kinds = tuple([x.kind for x in operands])
@@ -191,7 +196,7 @@ def _plain_mask(mask: object) -> object:
     return mask.value if type(mask) is RecordedArray else mask
 
 
-def _check_replacement(new: Any, bar: Any) -> None:
+def _check_replacement(new: np.ndarray, bar: np.ndarray) -> None:
     if new.shape != bar.shape:
         raise RuntimeError(
             f"hook has changed the size of value: expected {list(bar.shape)}, got {list(new.shape)}"
@@ -200,7 +205,7 @@ def _check_replacement(new: Any, bar: Any) -> None:
         raise RuntimeError(f"hook has changed the type of value (was {bar.dtype} got {new.dtype})")
 
 
-def hooked_leaf(node: GraphNode, bar: object) -> Any:
+def hooked_leaf(node: GraphNode, bar: object) -> Cotangent:
     """A gradient that arrives at a leaf, after the hooks of that."""
     if node.hooks is None or node.__class__ is not AccumulateGrad:
         return bar

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
@@ -19,6 +19,9 @@ from .graph_structure import FragileNodes, Root
 from .node_rules import NodeRules, Part, wrong_count
 from .nodes import AccumulateGrad, CustomNode, Edge, GraphNode, call_hook
 from .recorded_anomalies import watched_pull
+
+if TYPE_CHECKING:
+    from .node_rules import Cotangent
 
 Deliver = Callable[[AccumulateGrad, object], None]
 Bars = dict[int, Part]  # of the outputs of a node that have one
@@ -69,7 +72,7 @@ class NodeSweep:
         self.needed = None if wanted is None else leading_to(self.counts, wanted)
         rules.needed = self.needed
         self.wanted = set(wanted or ())
-        self.captured: dict[Edge, Any] = {}
+        self.captured: dict[Edge, Cotangent] = {}
         self.bars: dict[GraphNode, Bars] = {}
         self.ran: list[GraphNode] = []
         for node, nr, seed, type_ in roots:

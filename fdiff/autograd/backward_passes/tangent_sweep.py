@@ -9,7 +9,6 @@ needed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -37,7 +36,9 @@ class TangentSweep:
         self._stores: dict[Edge, int] = {}  # into them, when they became known
         self._reverse: dict[GraphNode, bool] = {}  # whether the graph leads on to a leaf
 
-    def enter(self, value: Any, tangent: RecordedArray | None, behind: Edge | None) -> Edge:
+    def enter(
+        self, value: np.ndarray | np.generic, tangent: RecordedArray | None, behind: Edge | None
+    ) -> Edge:
         """The edge of a dual of this value and tangent; its gradients go `behind`."""
         node = CustomNode("MakeDualBackward", (behind,), lambda bar: (bar,), user_line(2))
         node.output_kinds = (array_kind_of(value),)
@@ -63,7 +64,7 @@ class TangentSweep:
         edges = [x.edge_now() if isinstance(x, RecordedArray) else x for x in operands]
         return any(isinstance(e, tuple) and self.of(e) is not None for e in edges)
 
-    def without_graph(self, result: object) -> Any:
+    def without_graph(self, result: object) -> object:
         """The result of a call as duals that are cut from the graph."""
         for leaf in flatten(result)[0]:
             if isinstance(leaf, RecordedArray) and leaf.kind.requires_grad:

@@ -8,7 +8,7 @@ operands, `add` nothing. Intermediate values are computed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 import fdiff.intact_numpy as np
 
@@ -23,6 +23,9 @@ from ...transforms.resized_templates import knows_no_sizes
 from ...transforms.reverse import pull_back
 from ...transforms.rule_templates import Seeds, Targets
 from ...transforms.simplify import simplify, spliceable
+
+if TYPE_CHECKING:
+    from .recipes import Recipe
 
 
 class Pull:
@@ -49,8 +52,8 @@ class Pull:
         self.saved = saved
         self.targets = targets
         self._template: Template | None = None
-        self.recipes: dict[object, Any] = {}
-        self.pushes: dict[object, Any] = {}
+        self.recipes: dict[object, Recipe] = {}
+        self.pushes: dict[object, tuple[Pull, list[int]]] = {}
 
     @property
     def tape(self) -> Tape:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import compress
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import fdiff.intact_numpy as np
 
@@ -279,7 +279,10 @@ class Known(NamedTuple):
 _families: dict[object, Known] = {}
 
 
-def _keep(key: object, entry: Any) -> Any:
+Kept = TypeVar("Kept", bound=Recipe | str)
+
+
+def _keep(key: object, entry: Kept) -> Kept:
     if len(_recipes) >= MOST:
         _recipes.clear()
         _families.clear()

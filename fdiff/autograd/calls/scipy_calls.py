@@ -89,7 +89,7 @@ def _recorded(
     return _by_replay(point, point.name, args, kwargs, operands)
 
 
-def _call_of_object(what: Callable[..., object], title: str, args: Args, kwargs: Named) -> Any:
+def _call_of_object(what: Callable[..., object], title: str, args: Args, kwargs: Named) -> object:
     """A call in which objects made of recorded arrays take part: of a method, an operator."""
     operands = operands_of((args, kwargs))
     if _records(operands):
@@ -151,7 +151,7 @@ class _LibraryCall:
 
         self.call = traced_call(call, title, operands, lambda value: ((value,), {}), watches=True)
 
-    def _opened(self, change: Callable[[Any], Any]) -> Opened:
+    def _opened(self, change: Callable[[object], object]) -> Opened:
         """The result of the call for arguments with their leaves changed."""
         args, kwargs = map_arguments((self.args, self.kwargs), change)
         return opened(self.what(*args, **kwargs))
@@ -290,7 +290,7 @@ def opened(result: object) -> Opened:
 
 def _build(tree: Any, leaves: list[object], named: list[bool]) -> Callable[[Iterator[object]], Any]:
     """Enter the leaves of a tree; gives a function that builds the tree from other leaves."""
-    kind: Any = type(tree)
+    kind = type(tree)
     if kind is dict or hasattr(kind, "__fdiff_fields__"):  # the result of a solver under trace
         make, fields = (dict, tree) if kind is dict else tree.__fdiff_fields__()
         parts = {k: _build(x, leaves, named) for k, x in fields.items()}

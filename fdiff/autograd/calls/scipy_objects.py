@@ -20,9 +20,9 @@ from ..arrays.recorded_array import RecordedArray
 USE: list[Callable[..., object]] = []
 
 
-def map_arguments(tree: Any, change: Callable[[Any], object]) -> Any:
+def map_arguments(tree: Any, change: Callable[[object], object]) -> Any:
     """Arguments or results with their leaves changed; what is in no list, tuple or dict is one."""
-    kind: Any = type(tree)
+    kind = type(tree)
     if kind is tuple or kind is list:
         return kind([map_arguments(x, change) for x in tree])
     if isinstance(tree, tuple) and hasattr(kind, "_fields"):

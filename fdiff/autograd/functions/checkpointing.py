@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -85,7 +84,7 @@ class _Recomputation:
         args, kwargs = unflatten(self.spec, leaves)
         with (
             suppress(_Found),
-            _draws_from(self.random),
+            _draws_from(self),
             enable_grad(),
             saved_tensors_hooks(pack, lambda packed: packed),
         ):
@@ -146,11 +145,11 @@ class _Found(BaseException):
 
 
 @contextmanager
-def _draws_from(state: Any) -> Generator[None]:
-    """NumPy's global generator in this state, and afterwards as it was."""
+def _draws_from(call: _Recomputation) -> Generator[None]:
+    """NumPy's global generator as it was at a call, and afterwards as it was."""
     before = np.random.get_state()
     try:
-        np.random.set_state(state)
+        np.random.set_state(call.random)
         yield
     finally:
         np.random.set_state(before)

@@ -136,7 +136,9 @@ class _TracedCall:
         own = {k: v for k, v in vars(ctx).items() if k not in _PRIVATE}
         return output, (ctx._saved, own)
 
-    def _backward(self, residuals: tuple[Any, Any], bars: object) -> tuple[object, ...]:
+    def _backward(
+        self, residuals: tuple[tuple[object, ...], dict[str, object]], bars: object
+    ) -> tuple[object, ...]:
         """The gradients, summed over axes that were broadcast, as torch does."""
         ctx = FunctionCtx()
         ctx._saved = residuals[0]

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import cast
+
+import fdiff.intact_numpy as np
 
 from ...named_tuples import NamedTuple
 from ...ops.control.loop import LOOP, operands, runner_of
 from ...ops.control.switch import SWITCH
 from ...ops.control.while_loop import SIZED, WHILE, sized_tape
 from ...tape import Node, Tape
+from ...trace import Array
 from .partial_loops import Partial, partial_loop
 
 FEW = 256  # trips that are run one by one
 ENDLESS = 1 << 62  # more trips than a loop with a condition makes
 SEARCHES = 8  # for trips in which there is nothing to be found after all
 
-Arrays = Sequence[Any]
+Arrays = Sequence[Array]
 IsBad = Callable[[Partial, int], bool]  # whether so many trips do what is looked for
 
 
@@ -82,31 +85,33 @@ def body_runs(node: Node, args: Arrays, begin: int = 0) -> Iterator[BodyCall]:
     """
     params = dict(node.params)
     if node.primitive is LOOP:
-        yield from _trips(args, begin, params)
+        yield from _trips(args, begin, **params)
     elif node.primitive is WHILE:
-        yield from _trips_while(args, begin, params)
+        yield from _trips_while(args, begin, **params)
     elif node.primitive is SWITCH:
         branches = params["branches"]
         yield BodyCall(branches[min(max(int(args[0]), 0), len(branches) - 1)], args[1:], None)
     else:
-        yield BodyCall(sized_tape(*args, **params), args, None)
+        yield BodyCall(sized_tape(*cast("Sequence[np.ndarray]", args), **params), args, None)
 
 
-def _trips(args: Arrays, begin: int, params: dict[str, Any]) -> Iterator[BodyCall]:
-    body, carries = params["body"], params["carries"]
-    trips, state, invariants, table = operands(args, carries, params["rows"])
+def _trips(
+    args: Arrays, begin: int, *, body: Tape, carries: int, rows: int, reverse: bool, **_: object
+) -> Iterator[BodyCall]:
+    trips, state, invariants, table = operands(args, carries, rows)
     run = runner_of(body)
     for k in range(begin, int(trips)):
-        row = int(trips) - 1 - k if params["reverse"] else k
+        row = int(trips) - 1 - k if reverse else k
         arguments = [*state, *invariants, *[x[row] for x in table]]
         yield BodyCall(body, arguments, row)
         state = run(*arguments)[:carries]
 
 
-def _trips_while(args: Arrays, begin: int, params: dict[str, Any]) -> Iterator[BodyCall]:
+def _trips_while(
+    args: Arrays, begin: int, *, body: Tape, cond: Tape, carries: int, **_: object
+) -> Iterator[BodyCall]:
     """Conditions and trips in turn."""
-    body, cond, carries = params["body"], params["cond"], params["carries"]
-    state: list[Any] = [*args]
+    state = [*args]
     trip = begin
     while True:
         yield BodyCall(cond, state, trip)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -15,13 +14,15 @@ from ...hooks import hooks
 from ...ops.control.loop import operands
 from ...ops.control.while_loop import WHILE
 from ...tape import Node, Tape
-from ...trace import Trace, TracedArray, apply_many, splice
+from ...trace import Array, Trace, TracedArray, apply_many, splice
 
-Values = Sequence[Any]
+Values = Sequence[Array]
 Partial = Callable[[int], Values | None]  # what so many trips give; None where they fail
 
+Build = Callable[[list[TracedArray], TracedArray, TracedArray], list[TracedArray]]
 
-def laid_out(args: Sequence[Any]) -> list[np.ndarray]:
+
+def laid_out(args: Values) -> list[np.ndarray]:
     """Arguments as runners take them."""
     return [np.ascontiguousarray(x) if np.ndim(x) else np.asarray(x) for x in args]
 
@@ -40,7 +41,7 @@ def partial_loop(node: Node, args: Values, begin: int) -> Partial:
     `args` are its arguments there. A loop with a condition may end before.
     """
     if node.primitive is WHILE:
-        return _conditional(dict(node.params), laid_out(args))
+        return _conditional(laid_out(args), **dict(node.params))
     params, arrays = dict(node.params), laid_out(args)
     table = operands(arrays, params["carries"], params["rows"]).rows
     first, count, tape = len(arrays) - len(table), int(args[0]), alone(node, arrays)
@@ -53,17 +54,21 @@ def partial_loop(node: Node, args: Values, begin: int) -> Partial:
     return run
 
 
-def _conditional(params: dict[str, Any], arrays: list[np.ndarray]) -> Partial:
+def _conditional(
+    arrays: list[np.ndarray], *, body: Tape, cond: Tape, carries: int, **_: object
+) -> Partial:
     """`partial_loop` for a loop with a condition: its trips are one more carry, with a limit."""
-    body, cond, carries = params["body"], params["cond"], params["carries"]
     types = [ArrayType(x.shape, x.dtype) for x in arrays]
 
-    def counted(inner: Tape, build: Callable[[list[TracedArray], Any, Any], list[Any]]) -> Tape:
+    def counted(
+        inner: Tape,
+        build: Callable[[list[TracedArray], TracedArray, TracedArray], list[TracedArray]],
+    ) -> Tape:
         with Trace("while_loop", lines=False) as trace:
             state = [trace.input(t) for t in types[:carries]]
-            trip: object = trace.input(ArrayType((), INT))
+            trip = trace.input(ArrayType((), INT))
             rest = [trace.input(t) for t in types[carries:]]
-            limit: object = trace.input(ArrayType((), INT))
+            limit = trace.input(ArrayType((), INT))
             outs = build(splice(inner, [*state, *rest], trace), trip, limit)
             return trace.builder.finish([*map(trace.lift, outs)])
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
@@ -21,10 +21,12 @@ from ...named_tuples import NamedTuple
 from ...process import observed_spans
 from ...process.observed_spans import KERNEL, PROFILER, Observer, Span, span
 from ...tape import Tape
-from ...user_lines import with_line
+from ...user_lines import Line, with_line
 from ..primal_nodes import Around, around, phase_of
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from ...kernels import BytecodeExecutable, ClockedKernel, Executable
 
 NAMED = 6  # operations that a span names, the most frequent first
@@ -34,7 +36,7 @@ _WHOLE = "measured as a whole"
 Arrays = Sequence[np.ndarray]
 
 
-def shapes_of(values: Sequence[Any]) -> list[list[int]]:
+def shapes_of(values: Sequence[ArrayLike]) -> list[list[int]]:
     """The shapes of operands, as lists."""
     return [list(np.shape(x)) for x in values]
 
@@ -163,12 +165,12 @@ class _About(NamedTuple):
     """The phase of some nodes, and the user's lines that made them."""
 
     phase: str
-    lines: tuple[object, ...]
+    lines: tuple[Line, ...]
 
 
 @lru_cache(maxsize=1024)
 def _about_nest(tape: Tape, nodes: tuple[int, ...], of: Around) -> _About:
-    lines: tuple[object, ...] = ()
+    lines: tuple[Line, ...] = ()
     for i in nodes:
         for line in tape.lines.get(i, ()):
             lines = with_line(lines, line) if line not in lines else lines

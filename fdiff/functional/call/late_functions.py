@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
+from ...hooks import Function
 from ...process import forking
 
 
-def late(module: str, name: str) -> Callable[..., Any]:
+def late(module: str, name: str) -> Function:
     """The function `name` of a module of `fdiff.functional`, imported when it is first called."""
     return forking.late(module, "fdiff.functional", name)

@@ -12,11 +12,14 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from types import CodeType, FrameType, FunctionType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...capture.dependency_nodes import attribute
 from ...source_lines import source_line, source_lines
 from ...user_lines import cell_label, name_cell
+
+if TYPE_CHECKING:
+    from pickle import Pickler
 
 _SEEN = "fdiff_codes"  # of a pickler: codes of functions, by id, and whether they are sent whole
 
@@ -40,7 +43,7 @@ class SentCode:
     The pickler's output is searched for these functions once for each code object.
     """
 
-    def __init__(self, pickler: Any, f: object) -> None:
+    def __init__(self, pickler: Pickler, f: object) -> None:
         self.pickler, self.f = pickler, f
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -161,8 +161,11 @@ class CallRecords:
         """Refuse a new record if a value that the first record read has changed."""
         variant, before = self._first
         now = self._captured(variant)
-        same = now is not None and before is not None
-        if not same or any(a is not b for a, b in zip(now, before, strict=True)):  # type: ignore[arg-type] - neither is None
+        if (
+            now is None
+            or before is None
+            or any(a is not b for a, b in zip(now, before, strict=True))
+        ):
             fact = "what the function reads from outside is not what it was when it was compiled."
             raise failure(InputError, self.name, fact, REBOUND)
 

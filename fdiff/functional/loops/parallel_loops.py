@@ -79,10 +79,11 @@ def map(f: Callable[[Any], A], xs: object, *, batch_size: int | None = None) -> 
     pieces = [x[:whole].reshape((-1, size, *x.shape[1:])) for x in leaves]
     results = scan(lambda _, x: (None, vmap(f)(x)), None, unflatten(rows.spec, pieces))[1]
     parts, spec = flatten(results)
-    flat: list[Array] = [np.reshape(x, (whole, *np.shape(x)[2:])) for x in parts]  # type: ignore[arg-type] - arrays
+    flat = [np.reshape(x, (whole, *np.shape(x)[2:])) for x in cast("list[Array]", parts)]
     if whole < rows.length:
         rest = flatten(vmap(f)(unflatten(rows.spec, [x[whole:] for x in leaves])))[0]
-        flat = [np.concatenate(pair) for pair in zip(flat, rest, strict=True)]  # type: ignore[arg-type] - arrays
+        pairs = zip(flat, cast("list[Array]", rest), strict=True)
+        flat = [np.concatenate(pair) for pair in pairs]
     return unflatten(spec, flat)
 
 
@@ -169,7 +170,7 @@ def _check_axis(axis: object, x: Array, name: str, call: str) -> None:
     if not is_int(axis):
         fact = f"axis must be an int, not {shown(axis)}."
         raise failure(InputError, call, fact, "Give one axis.")
-    if not -x.ndim <= cast("int", axis) < x.ndim:
+    if not -x.ndim <= axis < x.ndim:
         fact = f"axis {axis} is out of bounds for {name}, which has {x.ndim} axes."
         raise failure(ShapeError, call, fact, "Axes go from -n to n - 1.")
 

@@ -142,7 +142,7 @@ def fori_loop(lower: int, upper: int, body: Callable[[Any, C], C], init: C) -> C
     """
     check_callable(body, "fori_loop")
     call = called("fori_loop", body)
-    lower, upper = resolve(lower), resolve(upper)  # type: ignore[assignment] - traced, or numbers
+    lower, upper = cast("int", resolve(lower)), cast("int", resolve(upper))
     for bound, name in ((lower, "lower"), (upper, "upper")):
         if np.shape(bound) or getattr(bound, "dtype", np.asarray(bound).dtype).kind not in "iu":
             fact = f"{name} must be an int, not {shown(bound)}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
+from typing import TYPE_CHECKING, Literal, Unpack, cast, overload
 
 from ...dispatch.arguments import Function
 from ...dispatch.plans import Arrays, Effort, OperatorPlan, Run, derived_step
@@ -13,7 +13,7 @@ from ...errors import DtypeError, InputError, called, failure, flag
 from ...tracebacks import public
 from ...transforms.derivative_tapes import choose
 from ...transforms.pipeline import GRADIENT
-from ..annotations import AtPoint, GradientKeywords, P, Places, R
+from ..annotations import AtPoint, Derivatives, GradientKeywords, P, Places, R
 from ..call.complex_rules import check_choice, check_complex
 from ..call.invocation import prepared_operator
 from ..call.late_functions import late
@@ -141,7 +141,7 @@ def grad(
     *,
     has_aux: bool = ...,
     **keywords: Unpack[GradientKeywords],
-) -> Prepared[P, Any]: ...
+) -> Prepared[P, Derivatives]: ...
 @public
 def grad(
     f: Callable[P, object],
@@ -222,7 +222,7 @@ def value_and_grad(
     *,
     has_aux: bool = ...,
     **keywords: Unpack[GradientKeywords],
-) -> Prepared[P, tuple[Any, Any]]: ...
+) -> Prepared[P, tuple[Derivatives, Derivatives]]: ...
 @public
 def value_and_grad(
     f: Callable[P, object],
@@ -231,7 +231,7 @@ def value_and_grad(
     has_aux: bool = False,
     complex_inputs: str = "error",
     device: str = "cpu",
-) -> Prepared[P, tuple[Any, Any]]:
+) -> Prepared[P, tuple[Derivatives, Derivatives]]:
     """Value and gradient of a scalar function, from one evaluation.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
+from typing import TYPE_CHECKING, Literal, Unpack, cast, overload
 
 import fdiff.intact_numpy as np
 
@@ -18,7 +18,7 @@ from ...tracebacks import trim
 from ...transforms.derivative_tapes import assembled, choose
 from ...transforms.pipeline import TANGENT_SWEEPS, TANGENTS, VALUE, derive
 from ...transforms.sparsity.diagonal_colouring import diagonal_colours, diagonal_swept
-from ..annotations import Array, AtPoint, DiagonalKeywords, P, Point
+from ..annotations import Array, AtPoint, Derivatives, DiagonalKeywords, P, Point
 from ..call.input_checks import check_one_element
 from ..call.operator_call import Operator
 from ..call.prepared import Prepared
@@ -119,15 +119,17 @@ def hessian_diagonal(
 @overload
 def hessian_diagonal(
     f: Callable[P, object], *, argnums: int = ..., **keywords: Unpack[DiagonalKeywords]
-) -> Prepared[P, Any]: ...
+) -> Prepared[P, Derivatives]: ...
 @overload
 def hessian_diagonal(
     f: Callable[P, object], *, argnums: tuple[int, ...], **keywords: Unpack[DiagonalKeywords]
-) -> Prepared[P, tuple[Any, ...]]: ...
+) -> Prepared[P, tuple[Derivatives, ...]]: ...
 @overload
 def hessian_diagonal(f: Function, inputs: Point, **keywords: Unpack[DiagonalKeywords]) -> Array: ...
 @overload
-def hessian_diagonal(f: Function, inputs: object, **keywords: Unpack[DiagonalKeywords]) -> Any: ...
+def hessian_diagonal(
+    f: Function, inputs: object, **keywords: Unpack[DiagonalKeywords]
+) -> Derivatives: ...
 @without_catch_alls
 def hessian_diagonal(
     f: Function,

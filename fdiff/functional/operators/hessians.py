@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product as product_of
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from ...device_arrays import DEVICES
 from ...dispatch.arguments import Function, refuse_others, without_catch_alls
@@ -21,6 +21,7 @@ from ..annotations import (
     A,
     Array,
     AtPoint,
+    Derivatives,
     Entries,
     HessianKeywords,
     P,
@@ -47,7 +48,7 @@ def hvp(
 @overload
 def hvp(
     f: Function, *, argnums: Places = ..., **keywords: Unpack[ProductKeywords]
-) -> Prepared[..., Any]: ...
+) -> Prepared[..., Derivatives]: ...
 @overload
 def hvp(
     f: Callable[..., R], inputs: A, v: object = ..., **keywords: Unpack[ProductKeywords]
@@ -55,7 +56,7 @@ def hvp(
 @overload
 def hvp(
     f: Callable[..., R], inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
-) -> tuple[R, Any]: ...
+) -> tuple[R, Derivatives]: ...
 @without_catch_alls
 def hvp(
     f: Function,
@@ -135,7 +136,7 @@ def vhp(
 @overload
 def vhp(
     f: Function, *, argnums: Places = ..., **keywords: Unpack[ProductKeywords]
-) -> Prepared[..., Any]: ...
+) -> Prepared[..., Derivatives]: ...
 @overload
 def vhp(
     f: Callable[..., R], inputs: A, v: object = ..., **keywords: Unpack[ProductKeywords]
@@ -143,7 +144,7 @@ def vhp(
 @overload
 def vhp(
     f: Callable[..., R], inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
-) -> tuple[R, Any]: ...
+) -> tuple[R, Derivatives]: ...
 @without_catch_alls
 def vhp(
     f: Function,
@@ -220,7 +221,7 @@ def hessian(
 @overload
 def hessian(
     f: Callable[P, object], *, argnums: Places = ..., **keywords: Unpack[HessianKeywords]
-) -> Prepared[P, Any]: ...
+) -> Prepared[P, Derivatives]: ...
 @overload
 def hessian(
     f: Callable[P, object],
@@ -229,7 +230,7 @@ def hessian(
     sparse: bool | str,
     lower: bool = ...,
     **keywords: Unpack[HessianKeywords],
-) -> Prepared[P, Any]: ...
+) -> Prepared[P, Derivatives]: ...
 @overload
 def hessian(
     f: Function,
@@ -238,11 +239,11 @@ def hessian(
     sparse: bool | str,
     lower: bool = ...,
     **keywords: Unpack[HessianKeywords],
-) -> Any: ...
+) -> Derivatives: ...
 @overload
 def hessian(f: Function, inputs: Point, **keywords: Unpack[HessianKeywords]) -> Array: ...
 @overload
-def hessian(f: Function, inputs: object, **keywords: Unpack[HessianKeywords]) -> Any: ...
+def hessian(f: Function, inputs: object, **keywords: Unpack[HessianKeywords]) -> Derivatives: ...
 @without_catch_alls
 def hessian(
     f: Function,
@@ -359,14 +360,10 @@ def _operator(
     """The operator `hessian` with these settings, which are checked."""
     call = called("hessian", f)
     check_device(device, call)
-    mode = check_mode("auto", strategy, call, "outer_jacobian_strategy")
+    keyword = "outer_jacobian_strategy"
+    mode = check_mode("auto", strategy, call, keyword)
     plan = partial(hessian_plan, mode=mode, chunk_size=check_chunk(chunk_size, call))
-    settings = {
-        "device": device,
-        "outer_jacobian_strategy": strategy,
-        "chunk_size": chunk_size,
-        "strict": strict,
-    }
+    settings = {"device": device, keyword: strategy, "chunk_size": chunk_size, "strict": strict}
     return Operator(hessian, settings, plan, partial(check_hessian, strict=strict))
 
 

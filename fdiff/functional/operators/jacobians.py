@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from ...dispatch.arguments import Function, refuse_others, without_catch_alls
 from ...dispatch.fast_paths.fast_path import known_fast_path
@@ -12,7 +12,17 @@ from ...dispatch.program import MOST_PROGRAMS
 from ...errors import called
 from ...foreign_errors import not_foreign
 from ...tracebacks import public, trim
-from ..annotations import Array, AtPoint, BlockKeywords, Entries, JacobianKeywords, P, Places, Point
+from ..annotations import (
+    Array,
+    AtPoint,
+    BlockKeywords,
+    Derivatives,
+    Entries,
+    JacobianKeywords,
+    P,
+    Places,
+    Point,
+)
 from ..call.complex_rules import check_choice, check_leaves
 from ..call.invocation import immediate_call, prepared_operator
 from ..call.late_functions import late
@@ -46,7 +56,7 @@ def jacobian(
 @overload
 def jacobian(
     f: Callable[P, object], *, argnums: Places = ..., **keywords: Unpack[JacobianKeywords]
-) -> Prepared[P, Any]: ...
+) -> Prepared[P, Derivatives]: ...
 @overload
 def jacobian(
     f: Callable[P, object],
@@ -54,15 +64,15 @@ def jacobian(
     argnums: Places = ...,
     sparse: bool | str,
     **keywords: Unpack[JacobianKeywords],
-) -> Prepared[P, Any]: ...
+) -> Prepared[P, Derivatives]: ...
 @overload
 def jacobian(
     f: Function, inputs: object, *, sparse: bool | str, **keywords: Unpack[JacobianKeywords]
-) -> Any: ...
+) -> Derivatives: ...
 @overload
 def jacobian(f: Function, inputs: Point, **keywords: Unpack[JacobianKeywords]) -> Array: ...
 @overload
-def jacobian(f: Function, inputs: object, **keywords: Unpack[JacobianKeywords]) -> Any: ...
+def jacobian(f: Function, inputs: object, **keywords: Unpack[JacobianKeywords]) -> Derivatives: ...
 @without_catch_alls
 def jacobian(
     f: Function,
@@ -214,7 +224,7 @@ _known: dict[tuple[object, ...], Operator] = {}  # by settings that are valid
 
 
 def dense(
-    settings: tuple[Any, ...],
+    settings: tuple[Function, *tuple[object, ...]],
     f: Function,
     inputs: object,
     argnums: object,
@@ -281,7 +291,7 @@ def jacrev(
 @overload
 def jacrev(
     f: Callable[P, object], argnums: Places = ..., **keywords: Unpack[BlockKeywords]
-) -> Prepared[P, Any]: ...
+) -> Prepared[P, Derivatives]: ...
 @public
 def jacrev(
     f: Callable[P, object],
@@ -340,7 +350,7 @@ def jacfwd(
 @overload
 def jacfwd(
     f: Callable[P, object], argnums: Places = ..., **keywords: Unpack[BlockKeywords]
-) -> Prepared[P, Any]: ...
+) -> Prepared[P, Derivatives]: ...
 @public
 def jacfwd(
     f: Callable[P, object],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, execute, replay
 from ...dispatch.variant import Traced
@@ -11,7 +10,7 @@ from ...trace import tracing
 from ...tracebacks import public, trim
 from ...transforms.linear_part import split
 from ...transforms.pipeline import LINEAR, derive
-from ..annotations import R
+from ..annotations import Derivatives, R
 from ..call.input_checks import check_inputs, check_outputs, check_vector
 from ..call.operator_call import Operator, OperatorCall
 from ..call.point_conversion import refuse_integers
@@ -62,7 +61,7 @@ class LinearMap:
         self._step = step
         self._residuals = residuals
 
-    def __call__(self, *tangents_in: object) -> Any:
+    def __call__(self, *tangents_in: object) -> Derivatives:
         """The tangents of the outputs, in their structure."""
         traced = self._traced
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
+from typing import TYPE_CHECKING, Literal, Unpack, cast, overload
 
 from ...device_arrays import DEVICES
 from ...dispatch.arguments import ONCE, Argnums, Function, refuse_others, without_catch_alls
@@ -15,7 +15,7 @@ from ...dispatch.variant import Traced
 from ...errors import InputError, called, failure
 from ...tracebacks import trim
 from ...transforms.pipeline import HVP, JVP, VJP
-from ..annotations import A, AtPoint, P, Places, ProductKeywords, R
+from ..annotations import A, AtPoint, Derivatives, P, Places, ProductKeywords, R
 from ..call.input_checks import check_outputs, check_strict, check_vector
 from ..call.invocation import Arguments, immediate_call, prepared_function
 from ..call.late_functions import late
@@ -170,7 +170,7 @@ def vjp(
 @overload
 def vjp(
     f: Function, *, argnums: Places = ..., **keywords: Unpack[ProductKeywords]
-) -> Prepared[..., tuple[Any, Any]]: ...
+) -> Prepared[..., tuple[Derivatives, Derivatives]]: ...
 @overload
 def vjp(
     f: Callable[..., R], inputs: A, v: object = ..., **keywords: Unpack[ProductKeywords]
@@ -178,7 +178,7 @@ def vjp(
 @overload
 def vjp(
     f: Callable[..., R], inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
-) -> tuple[R, Any]: ...
+) -> tuple[R, Derivatives]: ...
 @without_catch_alls
 def vjp(
     f: Function,
@@ -266,7 +266,7 @@ def jvp(
 @overload
 def jvp(
     f: Function, *, argnums: Places = ..., **keywords: Unpack[ProductKeywords]
-) -> Prepared[..., tuple[Any, Any]]: ...
+) -> Prepared[..., tuple[Derivatives, Derivatives]]: ...
 @overload
 def jvp(
     f: Callable[..., R], inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]

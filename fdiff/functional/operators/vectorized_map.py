@@ -7,7 +7,7 @@ branches, each group of elements that take the same branches is traced and batch
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, cast, overload
 
 import fdiff.intact_numpy as np
 
@@ -35,7 +35,7 @@ from ...trace import (
 from ...tracebacks import public
 from ...transforms.pipeline import VMAP, derive
 from ...tree import Spec, flatten, unflatten
-from ..annotations import AtPoint, Entries, P
+from ..annotations import AtPoint, Derivatives, Entries, P
 from ..call.invocation import no_vectors, prepared_function
 from ..call.prepared import Origin, Prepared
 from ..options import check_callable, check_device, is_int
@@ -62,7 +62,7 @@ def vmap(
 @overload
 def vmap(
     f: Callable[P, object], in_axes: object = ..., out_axes: object = ..., *, device: str = ...
-) -> Prepared[P, Any]: ...
+) -> Prepared[P, Derivatives]: ...
 @public
 def vmap(
     f: Callable[P, object], in_axes: object = 0, out_axes: object = 0, *, device: str = "cpu"

@@ -139,10 +139,10 @@ class Checkpointed(CustomFunction[P, R]):
         own = copy(self)
         own.fun = private(self.fun)
         if not any(trace.guards.active for trace in stack.traces):
-            return own.fun(*args, **kwargs)  # type: ignore[return-value] - what `fun` returns
+            return cast("R", own.fun(*args, **kwargs))
         call = RuledCall(own, (args, kwargs))
         tapes = FunctionAlone(call).tapes()
-        return entered(call, checkpoint_rule(tapes.forward), tapes)  # type: ignore[return-value] - what `fun` returns, traced
+        return cast("R", entered(call, checkpoint_rule(tapes.forward), tapes))
 
     def output(self, args: tuple[Any, ...]) -> object:
         positional, keywords = args

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from inspect import Signature, signature
 from types import MethodType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Generic, Self, TypeVar, cast
 
 from ...dispatch.arguments import Function
 from ...dispatch.program import OwnsPrograms
@@ -94,7 +94,7 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
             if recorded is None:
                 return self.fun(*args, **kwargs)
             return recorded(self, args, kwargs)
-        return call_with_rule(self, args, kwargs)  # type: ignore[return-value] - what `fun` returns, traced
+        return cast("R", call_with_rule(self, args, kwargs))
 
     def __get__(self, owner: object, kind: type | None = None) -> Self | MethodType:
         return self if owner is None else MethodType(self, owner)
@@ -126,14 +126,14 @@ def _signature(fun: Function) -> Signature | None:
         return None
 
 
-def _checked_argnums(argnums: Any, call: str) -> tuple[int, ...]:
-    nums = (
-        tuple(argnums) if isinstance(argnums, (tuple, list, range, set, frozenset)) else (argnums,)
-    )
-    if not all(is_int(n) and n >= 0 for n in nums) or len(set(nums)) < len(nums):
+def _checked_argnums(argnums: object, call: str) -> tuple[int, ...]:
+    several = isinstance(argnums, (tuple, list, range, set, frozenset))
+    every = tuple[object, ...](argnums) if several else (argnums,)
+    nums = [int(n) for n in every if is_int(n) and n >= 0]
+    if len(set(nums)) < len(every):
         fact = f"nondiff_argnums must be different positions from 0 on, not {shown(argnums)}."
         raise failure(InputError, call, fact, "Write nondiff_argnums=(0,) for the first argument.")
-    return tuple(map(int, nums))
+    return tuple(nums)
 
 
 @public_class

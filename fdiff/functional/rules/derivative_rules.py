@@ -6,7 +6,7 @@ The rules of `custom_vjp` give outputs and residuals, and cotangents from residu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, cast
 
@@ -192,7 +192,7 @@ class ReverseRule(RuleTracing):
         return [*outs[len(forward.types) :], *map(zeros, forward.floating)]
 
 
-def _seed(out: OutputLeaf, bars: Any) -> object:
+def _seed(out: OutputLeaf, bars: Iterator[TracedArray]) -> object:
     """The cotangent of a leaf of the output, as the user's rule gets it."""
     if out.floating:
         return _conjugated(next(bars))

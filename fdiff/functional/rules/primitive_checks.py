@@ -8,7 +8,7 @@ Values are compared with the user's function; derivatives are compared with nume
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
@@ -21,6 +21,9 @@ from ..operators.jit_programs import jit
 from ..operators.products import vjp
 from ..operators.vectorized_map import vmap
 from .custom_derivatives import CustomFunction
+
+if TYPE_CHECKING:
+    from ..annotations import AnyCustomFunction
 
 _EXACT, _DOUBLE, _SINGLE = 1e-13, 1e-9, 2e-5  # of the same code; of a kernel; in single precision
 _NEARER = 1.0 - 2.0**-10  # a factor to points beside the points of a sample
@@ -62,7 +65,7 @@ def check_primitive(
 class _SampleTests:
     """The tests of one sample."""
 
-    def __init__(self, p: CustomFunction[..., Any], op: Primitive, k: int, args: Arrays) -> None:
+    def __init__(self, p: AnyCustomFunction, op: Primitive, k: int, args: Arrays) -> None:
         self.p, self.op, self.k, self.args = p, op, k, args
         self.moving = tuple(i for i, x in enumerate(args) if x.dtype.kind == "f")
         self.total = lambda *xs: np.sum(p(*xs))

@@ -8,7 +8,7 @@ with a node that has this same rule, so that derivatives of any order find the r
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...errors import TraceError, message
 from ...trace import TracedArray, apply_many, current, private
@@ -23,10 +23,15 @@ from .derivative_rules import ForwardRule, ReverseRule
 from .rule_tracing import FunctionAlone, RuleTapes, RuleTracing, closure_error
 from .ruled_call import RuledCall, is_active, is_mapped, is_mapped_here
 
+if TYPE_CHECKING:
+    from ..annotations import AnyCustomFunction
+
 MOST_NESTED = 32  # rules that are traced within each other
 
 
-def call_with_rule(function: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+def call_with_rule(
+    function: AnyCustomFunction, args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
     """The output of a `CustomFunction`, in the trace under way."""
     if not function.private and (own := private(function)) is not function:
         return own(*args, **kwargs)

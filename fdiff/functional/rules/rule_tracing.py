@@ -107,13 +107,13 @@ class RuleTracing:
     ) -> TracedRule:
         """The recording of a function of traced arrays, and the structure of its result."""
         outs: list[object] = []
-        structure: list[Any] = []
+        structure: list[tuple[Spec, object]] = []
 
         def run(_: Trace, arguments: list[TracedArray]) -> list[object]:
             out, more, rest = split(function(arguments))
             leaves, spec = flatten(out)
             outs.extend(map(resolve, leaves))
-            structure.extend((spec, rest))
+            structure.append((spec, rest))
             if any(a.id != a.made for a in arguments):
                 raise self._error("stores into an array that it is given.", "Store into a copy.")
             return [*[x for x in outs if traceable(x)], *more]
@@ -126,7 +126,7 @@ class RuleTracing:
             else OutputLeaf(None, value=x)
             for x in outs
         ]
-        return TracedRule(recording, structure[0], outputs, structure[1])
+        return TracedRule(recording, structure[0][0], outputs, structure[0][1])
 
     def _error(self, fact: str, way: str) -> TraceError:
         fact = f"the function, or its rule, {fact}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 import fdiff.intact_numpy as np
 
@@ -17,6 +17,9 @@ from ...trace.handler_arguments import resolve
 from ...tracebacks import line_of
 from ...transforms.custom_rules import Site
 from ...tree import flatten, unflatten
+
+if TYPE_CHECKING:
+    from ..annotations import AnyCustomFunction
 
 Handles = Sequence[TracedArray]
 
@@ -96,8 +99,8 @@ class RuledCall:
     `key`.
     """
 
-    def __init__(self, function: Any, args: tuple[object, ...]) -> None:
-        self.function = function  # a `custom_derivatives.CustomFunction`
+    def __init__(self, function: AnyCustomFunction, args: tuple[object, ...]) -> None:
+        self.function = function
         self.rule: UserRule = function.rule or UserRule()  # a checkpoint has none
         self.nondiff = [args[k] for k in function.nondiff if k < len(args)]
         self.places = [k for k in range(len(args)) if k not in function.nondiff]

@@ -8,7 +8,6 @@ are written here in bits and comparisons, or are functions of NVIDIA's libdevice
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from llvmlite import ir
 
@@ -48,7 +47,9 @@ class NvvmBuilder(ir.IRBuilder):
         del name, flags
         return self._libdevice("fmod", [lhs, rhs])
 
-    def call(self, fn: ir.Value, args: Sequence[ir.Value], *rest: Any, **options: Any) -> ir.Value:
+    def call(
+        self, fn: ir.Value, args: Sequence[ir.Value], *rest: str, **options: Sequence[str]
+    ) -> ir.Value:
         """A call, in which functions that NVVM lacks are replaced."""
         name = getattr(fn, "name", "")
         if name.startswith("llvm."):

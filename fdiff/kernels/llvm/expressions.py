@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
 
 from llvmlite import ir
 
@@ -195,7 +194,7 @@ def results(to: FunctionBuilder, node: ast.expr) -> list[TypedValue]:
     return to.callees.call(to, node.func.id, node.args)
 
 
-_HANDLERS: dict[type[ast.expr], Callable[[FunctionBuilder, Any], TypedValue]] = {
+_HANDLERS: dict[type[ast.expr], Callable[..., TypedValue]] = {
     ast.Name: _name, ast.Constant: _constant, ast.Subscript: _subscript, ast.UnaryOp: _unary,
     ast.BinOp: _binary, ast.Compare: _compare, ast.BoolOp: _and_or, ast.IfExp: _conditional,
     ast.Call: _call, ast.Attribute: _attribute,

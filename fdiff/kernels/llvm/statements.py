@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from llvmlite import ir
 
@@ -196,7 +195,7 @@ def _call(to: FunctionBuilder, node: ast.Expr) -> None:
         expression(to, node.value)
 
 
-_HANDLERS: dict[type[ast.stmt], Callable[[FunctionBuilder, Any], None]] = {
+_HANDLERS: dict[type[ast.stmt], Callable[..., None]] = {
     ast.Assign: _assign, ast.AugAssign: _update, ast.If: _if, ast.For: _for, ast.While: _while,
     ast.Break: _break, ast.Continue: _continue, ast.Return: _return, ast.Expr: _call,
     ast.Pass: lambda to, node: None,

@@ -155,7 +155,7 @@ class LoggedCall:
     order: tuple[int, ...]
     shape: Structure
     handles: list[TracedArray]
-    values: list[Any]
+    values: list[object]
     outs: list[TracedArray]
     origins: list[int]
     types: list[tuple[ArrayType, bool, bool]]
@@ -273,7 +273,7 @@ def content(x: TracedArray | np.ndarray) -> TracedArray:
 
 def arguments_of(
     shape: Structure, handles: Iterator[object], values: Iterator[object]
-) -> tuple[list[Any], dict[str, Any]]:
+) -> Arguments:
     """The arguments by position and by name that have a structure, as `taken_apart` gives it."""
     positional, names, *named = shape
     args = rebuilt(positional, handles, values)

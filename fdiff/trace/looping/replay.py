@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import fdiff.intact_numpy as np
 
@@ -138,7 +138,7 @@ class _Replay:
 
     def __init__(self, template: LoopTemplate, trace: Recorder, inner: Trace) -> None:
         self.template, self.trace, self.inner = template, trace, inner
-        self.slots: list[TracedArray] = [None] * template.size  # type: ignore[list-item] - they are filled in order
+        self.slots: list[Any] = [None] * template.size  # handles, which are filled in in order
         self.rows: list[TracedArray] = []
         self.asked: list[int] = []  # nodes of what Python asks for, on a path
         self.agree = -1  # node: whether its answers agree with the answers of the trips
@@ -194,16 +194,16 @@ class _Replay:
             template.plan = AskedPlan(tape, begin, count, [*map(len, asked)])
             check_prefixes(template)
 
-    def _again(self, h: TracedArray) -> TracedArray:
+    def _again(self, h: TracedArray | None) -> TracedArray | None:
         """Another handle of the node of an input, for a path of its own."""
-        return h if h is None else handle(self.inner, h.node, h.type, h.scalar, h.weak)  # pyright: ignore[reportUnnecessaryComparison] - until it is filled
+        return h if h is None else handle(self.inner, h.node, h.type, h.scalar, h.weak)
 
     def _outs(self, path: Path, carried: Sequence[int]) -> list[int]:
         """Run the items of a path; the nodes of what the body gives on it."""
         template, inner, sources = self.template, self.inner, dict(path.moves)
         for slot, (root, views) in template.views.items():
             self.slots[slot] = viewed_again(inner, self.slots[root], views)
-        inputs = {id(h): k for k, h in enumerate(self.slots) if h is not None}  # pyright: ignore[reportUnnecessaryComparison] - until they are filled
+        inputs = {id(h): k for k, h in enumerate(self.slots) if h is not None}
         for item, call in zip(path.items, path.calls, strict=True):
             if item.inner is None:
                 self._run_item(item, call, path.slot_of)
@@ -233,7 +233,7 @@ class _Replay:
         """
         h, inner = self.slots[slot], self.inner
         type_ = self.template.kinds[slot][0]
-        if h is None:  # pyright: ignore[reportUnnecessaryComparison] - it is filled on other paths
+        if h is None:  # it is filled on other paths
             types = type_.parts() if isinstance(type_, MaskedType) else [type_]
             return [inner.builder.constant(np.zeros(t.shape, t.dtype)) for t in types]
         if isinstance(type_, MaskedType):

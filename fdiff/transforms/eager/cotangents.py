@@ -6,13 +6,16 @@ Incremental adjoints; A. Griewank and A. Walther, Evaluating Derivatives, SIAM 2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import fdiff.intact_numpy as np
 
 from ...trace.eager.eager_trace import EagerTrace
 from ..needless_masks import Fragility
 from .eager_rules import Slices
+
+# A cotangent, or its mask: an array; where a gradient is entered in the trace, the node of one.
+Value: TypeAlias = Any
 
 
 class Cotangents:
@@ -27,8 +30,8 @@ class Cotangents:
         self.size = size
         self.values, self.active = trace.builder.values, trace.builder.active
         self.count = len(trace.builder.nodes)
-        self.bars: list[Any] = [None] * self.count
-        self.masks: dict[int, Any] = {}
+        self.bars: list[Value] = [None] * self.count
+        self.masks: dict[int, Value] = {}
         self.fragile = Fragility(trace.builder.nodes, self.active)
         self.owned = bytearray(self.count)
         self.parts: dict[int, dict[int, tuple[object, object]]] = {}
@@ -68,7 +71,7 @@ class Cotangents:
         self.masks.pop(a, None)
         return bars[a]
 
-    def add_entries(self, a: int, spot: tuple[Any, ...], bar: object) -> None:
+    def add_entries(self, a: int, spot: tuple[int | slice, ...], bar: object) -> None:
         """Add to some entries of the cotangent of a node, which its mask then has."""
         mask = None
         if self.fragile.of_any((a,)):
@@ -80,12 +83,12 @@ class Cotangents:
             self.masks[a] = mask = np.array(mask) if shared else mask
             mask[spot] = True
 
-    def mask_of(self, i: int, args: Sequence[int]) -> Any:
+    def mask_of(self, i: int, args: Sequence[int]) -> Value:
         """The mask of the cotangent of a node that selects entries of `args`."""
         mask = self.masks.pop(i, None)
         return self.all_entries(i) if mask is None and self.fragile.of_any(args[:1]) else mask
 
-    def all_entries(self, i: int) -> Any:
+    def all_entries(self, i: int) -> Value:
         """The mask that keeps all entries of the cotangent of a node."""
         return np.ones(self._shape(i), np.bool_)
 
@@ -93,8 +96,8 @@ class Cotangents:
         lead = () if self.size is None else (self.size,)
         return (*lead, *self.builder.nodes[a].type.shape)
 
-    def _add(self, a: Any, b: Any) -> object:
+    def _add(self, a: Value, b: Value) -> object:
         return a + b
 
-    def _either(self, a: Any, b: Any) -> object:
+    def _either(self, a: Value, b: Value) -> object:
         return np.logical_or(a, b)

@@ -6,8 +6,6 @@ node where derivatives are to be differentiated again: docs/decisions/rule-templ
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...ops.shapes.view_ops import slices, unslice
 from ...ops.tape_to_python import Run, function_of
 from ...tape import CONSTANT, Tape
@@ -18,14 +16,17 @@ from ..rule_templates import Seeds, pulls, pushes
 from ..simplify import simplify
 
 Slices = tuple[slice, ...]
+Flags = tuple[bool, ...]
 
 
 # A rule as a Python function of ``(*seeds, *arguments, *outputs)``, which gives a tuple, and the
 # targets: what is in that. With a size, seeds and what is in the tuple have a leading axis.
-RuleFunction = tuple[Run, list[Any]]
+PullTargets = list[tuple[int, int, int | None, Slices | None]]
+PullFunction = tuple[Run, PullTargets]
+PushFunction = tuple[Run, list[int | None]]
 
 
-def pull_function(op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | None) -> RuleFunction:
+def pull_function(op: Op, seeds: Seeds, needed: Flags, size: int | None) -> PullFunction:
     """The reverse rule of an op, for some of its arguments and some of its cotangents.
 
     A target is an argument that gets a cotangent, where that and its mask are in the tuple, and in
@@ -45,7 +46,7 @@ def pull_function(op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | No
     return function_of(Tape(tape.nodes, tape.inputs, tuple(outputs))), targets
 
 
-def pull_template(op: Op, seeds: Seeds, needed: tuple[bool, ...]) -> Template:
+def pull_template(op: Op, seeds: Seeds, needed: Flags) -> Template:
     """The reverse rule of an op as a template, to be entered node by node."""
     tape, targets, _ = pulls.rule.trace(op, (seeds, needed))
     nodes = tape.nodes
@@ -61,7 +62,7 @@ def pull_template(op: Op, seeds: Seeds, needed: tuple[bool, ...]) -> Template:
     return template_of(tape, step, [(*target, None) for target in targets])
 
 
-def push_function(op: Op, active_args: tuple[bool, ...], size: int | None) -> RuleFunction:
+def push_function(op: Op, active_args: Flags, size: int | None) -> PushFunction:
     """The forward rule of an op where some of its arguments move.
 
     A target tells where in the tuple the tangent of an output is, None where it does not move.

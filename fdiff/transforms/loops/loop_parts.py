@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -37,7 +36,7 @@ class LoopCall(NamedTuple):
         )  # fmt: skip
 
 
-def loop_call(node: Node, args: Sequence[Any]) -> LoopCall:
+def loop_call(node: Node, args: Sequence[Array]) -> LoopCall:
     """The loop of a node, given arguments in place of its own."""
     params = dict(node.params)
     _, *parts = operands(args, params["carries"], params["rows"])

@@ -8,7 +8,7 @@ Derivatives, SIAM 2008, section 3.2); cotangents of invariants are added up in f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import fdiff.intact_numpy as np
 
@@ -302,17 +302,19 @@ def _batch_trips(
     body: Tape,
     carries: int,
     rows: int,
-    **loop: Any,
+    length: int,
+    reverse: bool,
 ) -> list[object]:
     """Batch over numbers of trips: finished elements keep their carries, and have zero outs."""
-    parts, length = operands(args, carries, rows), loop["length"]
+    parts = operands(args, carries, rows)
     masked = _masked(body, carries, rows)
     most = np.max(args[0], initial=0)
     index = apply(iota, size=length)
     on = operands(mapped, carries, rows)
     arguments = [most, *parts.carries, *parts.invariants, args[0], *parts.rows, index]
     flags = [False, *on.carries, *on.invariants, True, *on.rows, False]
-    return _batch(arguments, flags, size, body=masked, carries=carries, rows=rows + 1, **loop)
+    sizes = {"carries": carries, "length": length, "rows": rows + 1}
+    return _batch(arguments, flags, size, body=masked, reverse=reverse, **sizes)
 
 
 @kept_by_value

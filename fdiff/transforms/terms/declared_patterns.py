@@ -11,7 +11,7 @@ Jacobian matrices, J. Inst. Math. Appl. 13, 1974.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import fdiff.intact_numpy as np
 from fdiff import intact_scipy
@@ -31,6 +31,8 @@ from .loop_patterns import EntriesOf, loop_patterns
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+    from ...trace.traced_array import Array
 
 Pattern: TypeAlias = "csr_array | None"  # truth values, (size of the result, of the argument)
 
@@ -52,7 +54,7 @@ class DeclaredCall(CheckpointRule):
         """The tangent: this call for the arguments it is linear in, one more for all others."""
         plain = self.plain
         moving = tuple([k for k, dot in enumerate(dots[:plain]) if dot is not ZERO])
-        parts: list[Any] = []
+        parts: list[Array] = []
         if moving:
             rule = self._tangents(moving)
             parts += apply_many(CALL, *args, *[dots[k] for k in moving], rule=rule)

@@ -14,7 +14,6 @@ import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -41,11 +40,11 @@ def python_api(name: str) -> int:
 
 
 @lru_cache(maxsize=1)
-def _slots() -> ctypes.Array[ctypes.c_void_p]:
+def _slots() -> ctypes._Pointer[ctypes.c_void_p]:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     api = pointer(_NUMPY._ARRAY_API, None)
-    return ctypes.cast(api, ctypes.POINTER(ctypes.c_void_p))  # type: ignore[return-value] - a pointer is indexed like an array
+    return ctypes.cast(api, ctypes.POINTER(ctypes.c_void_p))
 
 
 def numpy_api(slot: int) -> int:
@@ -241,5 +240,7 @@ def _dicts(value: object, key: str, function: Callable[..., object]) -> Check:
         yield "the attributes of a function lie elsewhere"
 
 
-def _prototype(*types: Any) -> Callable[[int], Callable[..., Any]]:
+def _prototype(
+    *types: type[ctypes.c_void_p | ctypes.c_int | ctypes.py_object[object]],
+) -> Callable[[int], Callable[..., int | None]]:
     return ctypes.PYFUNCTYPE(*types)

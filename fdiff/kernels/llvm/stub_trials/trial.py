@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -45,7 +44,7 @@ class Trial(NamedTuple):
     instead.
     """
 
-    outcome: Any
+    outcome: object
     given: tuple[object, ...] = ()
     inputs: tuple[KernelInput, ...] = ()
     operands: tuple[object, ...] = ()

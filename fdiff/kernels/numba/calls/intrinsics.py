@@ -20,10 +20,11 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import models, overload, register_model
 
+from ....hooks import Function
 from .pending_errors import PendingError
 
 # Calls of an intrinsic leave out its first parameter, which no checker of types knows.
-intrinsic = cast("Callable[[Any], Any]", numba_intrinsic)
+intrinsic = cast("Callable[[Function], Function]", numba_intrinsic)
 _numbers = count(1)
 _WORD = ir.IntType(64)
 _CALL = ir.FunctionType(_WORD, [*[_WORD.as_pointer()] * 3, *[_WORD] * 2])
