@@ -6,10 +6,12 @@ import linecache
 from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, TypeAlias
 
 _MOST = 2048  # texts whose code and lines are kept
 _codes: dict[str, CodeType] = {}
+
+Namespace: TypeAlias = dict[str, Any]  # values of any kind, by name
 
 
 def defined(name: str, lines: str | Sequence[str], scope: dict[str, object]) -> Any:

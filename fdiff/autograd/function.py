@@ -220,7 +220,7 @@ def once_differentiable(fn: Callable[..., object]) -> Callable[..., object]:
     require_function(fn, "what is decorated", "function.once_differentiable")
 
     @wraps(fn)
-    def once(ctx: Any, *bars: object) -> object:
+    def once(ctx: FunctionCtx, *bars: object) -> object:
         with not_recording():
             result = fn(ctx, *bars)
         several = isinstance(result, tuple)

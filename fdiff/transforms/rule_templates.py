@@ -11,7 +11,7 @@ P. Sestoft, Partial Evaluation and Automatic Program Generation, 1993, chapter 1
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..arraytype import BOOL, ArrayType
 from ..named_tuples import NamedTuple
@@ -34,6 +34,7 @@ Constants = tuple[tuple[int, Constant], ...]  # by argument
 Seeds = tuple[bool | None, ...]  # of each output: None without a cotangent, else whether masked
 Targets = list[tuple[int, int, int | None]]  # argument, cotangent and mask among the results
 TangentPositions = list[int | None]  # by output of a node; None where it does not move
+Detail: TypeAlias = Any  # what is asked of a rule, or what its results are: its kind decides
 
 
 class Rule(NamedTuple):
@@ -45,10 +46,12 @@ class Rule(NamedTuple):
     """
 
     call: str
-    types: Callable[[Op, Any], tuple[Sequence[ArrayType], Types]]
-    ask: Callable[[Node, Any, TracedArrays, TracedArrays, TracedArrays], tuple[list[object], Any]]
+    types: Callable[[Op, Detail], tuple[Sequence[ArrayType], Types]]
+    ask: Callable[
+        [Node, Detail, TracedArrays, TracedArrays, TracedArrays], tuple[list[object], Detail]
+    ]
 
-    def trace(self, op: Op, detail: object) -> tuple[Tape, Any, bool]:
+    def trace(self, op: Op, detail: Detail) -> tuple[Tape, Detail, bool]:
         """Tape of ``(*seeds, *arguments, *outputs) -> results``; what the results are; and whether
         the rule has asked for the value of a constant.
         """

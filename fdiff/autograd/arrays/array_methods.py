@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -25,7 +24,7 @@ from ..backward_passes.hook_registration import (
 from ..calls.recording import UNREAD, apply_ufunc, array_key, record, record_one, static_key
 from ..thread_state import UNRECORDED_CALLS, state
 from .array_kinds import NUMBER
-from .recorded_array import RecordedArray, Version
+from .recorded_array import Recordable, RecordedArray, Version
 from .recorded_views import ViewOf
 from .torch_spellings import check_keywords, missing
 
@@ -54,7 +53,7 @@ def _enter(name: str, value: object) -> None:
 def _binary(ufunc: np.ufunc) -> Callable[..., object]:
     unread = ufunc in UNREAD
 
-    def operate(self: RecordedArray, other: Any) -> object:
+    def operate(self: RecordedArray, other: Recordable) -> object:
         kind = other.__class__
         if self.viewing is not None:
             self.viewing.refresh(self)
@@ -135,7 +134,7 @@ _enter("__hash__", object.__hash__)  # arrays are keys by identity, as in torch
 
 
 def _array_ufunc(
-    self: RecordedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: object
+    self: RecordedArray, ufunc: np.ufunc, method: str, *inputs: Recordable, **kwargs: object
 ) -> object:
     if kwargs or method != "__call__":
         what: Callable[..., object] = ufunc if method == "__call__" else getattr(ufunc, method)
@@ -205,7 +204,7 @@ def _method(name: str) -> Callable[..., object]:
 def _attribute(name: str, *, settable: bool = False) -> property:
     read = operator.attrgetter(name)
 
-    def get(self: RecordedArray) -> Any:
+    def get(self: RecordedArray) -> Recordable:
         return record_one(read, name, (self,), {})
 
     def store(self: RecordedArray, value: object) -> None:
@@ -214,7 +213,7 @@ def _attribute(name: str, *, settable: bool = False) -> property:
     return property(noting(get), store if settable else None, doc=f"As `numpy.ndarray.{name}`.")
 
 
-def getitem(x: Any, key: object) -> object:
+def getitem(x: Recordable, key: object) -> object:
     """``x[key]``."""
     return x[key]
 
@@ -314,7 +313,7 @@ _enter("retain_grad", retain_grad)
 def _in_place(operate: Callable[[object, object], object]) -> Callable[..., object]:
     name = operate.__name__
 
-    def store(self: RecordedArray, other: Any) -> object:
+    def store(self: RecordedArray, other: Recordable) -> object:
         if self.value.__class__ is not np.ndarray:
             return NotImplemented  # Python falls back on `x = x + other`, as it does for scalars
         if state.calls is UNRECORDED_CALLS and self.version.__class__ is Version:
@@ -332,7 +331,7 @@ for _name in _BINARY:
     _enter(f"__i{_name}__", _in_place(getattr(operator, f"i{_name.strip('_')}")))
 
 
-def setitem(x: Any, key: Any, value: object) -> None:
+def setitem(x: Recordable, key: Recordable, value: object) -> None:
     """``x[key] = value``."""
     x[key] = value
 

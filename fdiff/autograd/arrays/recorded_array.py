@@ -8,7 +8,7 @@ operators and methods.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import fdiff.intact_numpy as np
 
@@ -23,6 +23,10 @@ from .versions import InferenceVersion, Version, new_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# What a call takes or gives: an array, recorded or not, or whatever else the user passes. Its class
+# is asked for in ways that narrow nothing for checkers (`x.__class__ is RecordedArray`).
+Recordable: TypeAlias = Any
 
 
 class View(Protocol):

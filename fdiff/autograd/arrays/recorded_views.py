@@ -12,7 +12,6 @@ Autodiff Workshop 2017.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -23,7 +22,7 @@ from ..backward_passes.hook_registration import move_retained
 from ..backward_passes.nodes import AccumulateGrad, Edge
 from ..calls.recipes import Rebuild
 from ..thread_state import recording, state
-from .recorded_array import RecordedArray
+from .recorded_array import Recordable, RecordedArray
 
 
 class NumpyCall(NamedTuple):
@@ -35,8 +34,8 @@ class NumpyCall(NamedTuple):
     what: Callable[..., object]
     key: object
     rebuild: Rebuild
-    operands: Sequence[Any]
-    values: Sequence[Any]
+    operands: Sequence[Recordable]
+    values: Sequence[Recordable]
 
 
 class ViewCall(NamedTuple):
@@ -111,7 +110,7 @@ class ViewOf:
                 raise failure(UnsupportedError, "fdiff.autograd", fact, way)
             return
         self.seen, self.stores = edge, stores
-        again: Any = self.root
+        again: Recordable = self.root
         with recording():
             for call in self.calls:
                 again = call.on(again)
@@ -119,7 +118,7 @@ class ViewOf:
         array.edge = again.edge
         array.kind = again.kind
 
-    def of(self, x: object) -> Any:
+    def of(self, x: object) -> Recordable:
         """The view taken of another root."""
         for call in self.calls:
             x = call.on(x)

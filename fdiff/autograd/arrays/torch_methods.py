@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import fdiff.intact_numpy as np
 from fdiff import intact_scipy
@@ -23,7 +22,7 @@ from ...trace.trace_stack import stack
 from ..calls.recording import record
 from ..thread_state import state
 from .conversions import Size
-from .recorded_array import RecordedArray
+from .recorded_array import Recordable, RecordedArray
 
 Method = Callable[..., object]
 
@@ -37,7 +36,7 @@ _ELEMENTWISE = (
 def _scaled(operate: Method) -> Method:
     """An operation whose second operand may be multiplied by `alpha`."""
 
-    def method(x: object, other: Any, *, alpha: float = 1) -> object:
+    def method(x: object, other: Recordable, *, alpha: float = 1) -> object:
         return operate(x, other if alpha == 1 else np.multiply(alpha, other))
 
     return method
@@ -86,7 +85,7 @@ def _sigmoid(x: object) -> object:
     return intact_scipy.special.expit(x)
 
 
-def _to(x: Any, *args: object, **kwargs: object) -> object:
+def _to(x: Recordable, *args: object, **kwargs: object) -> object:
     """``x.to(dtype)`` and ``x.to(other)``; the device can only be the CPU."""
     kwargs = {key: value for key, value in kwargs.items() if key not in ("copy", "non_blocking")}
     for target in (*args, *kwargs.values()):
@@ -124,7 +123,7 @@ METHODS: dict[str, Method] = {
 _OF_RECORDED = {"detach": stop_gradient, "clone": np.copy}  # which the class has itself
 
 
-def _view(self: RecordedArray, *shape: Any, **kwargs: object) -> Any:
+def _view(self: RecordedArray, *shape: Recordable, **kwargs: object) -> Recordable:
     """The entries in another shape; with a dtype, as `numpy.ndarray.view`."""
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     if not sizes or not all(isinstance(n, int | np.integer) for n in sizes):

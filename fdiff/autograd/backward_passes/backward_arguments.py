@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...errors import InputError, failure
 from ..argument_checks import MAKE
-from ..arrays.recorded_array import RecordedArray, plain
+from ..arrays.recorded_array import Recordable, RecordedArray, plain
 from .graph_structure import Root
 from .nodes import AccumulateGrad, CustomNode, Edge, GradientEdge
 from .recorded_anomalies import check_output
 
 
-def sequence(x: object, call: str) -> tuple[Any, ...]:
+def sequence(x: object, call: str) -> tuple[Recordable, ...]:
     """One array, or several, as a tuple."""
     if isinstance(x, (RecordedArray, GradientEdge, np.ndarray, np.generic, float, int)):
         return (x,)
@@ -53,7 +52,7 @@ def roots_of(outputs: tuple[object, ...], seeds: tuple[object, ...], call: str) 
 
 
 def batches_of_roots(
-    outputs: tuple[Any, ...], seeds: tuple[Any, ...], call: str
+    outputs: tuple[Recordable, ...], seeds: tuple[Recordable, ...], call: str
 ) -> tuple[list[list[Root]], int]:
     """Where the passes of a batch begin, one for each entry of the leading axis of the cotangents.
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, type_of
 from ...tracebacks import ask
 from ...user_lines import Line, show_line
-from ..arrays.recorded_array import RecordedArray, Version, plain
+from ..arrays.recorded_array import Recordable, RecordedArray, Version, plain
 from ..thread_state import state
 from .nodes import GraphNode, Kept
 
@@ -58,7 +57,7 @@ def pack(node: GraphNode) -> None:
     """Pass the saved values of a node to the hooks in force."""
     pack_hook, unpack = state.saved_hooks[-1]
     packed: list[object] = []
-    saved: tuple[Any, ...] = node.saved or ()
+    saved: tuple[Recordable, ...] = node.saved or ()
     before, state.saved_hooks = state.saved_hooks, ()
     try:
         for value, counted in zip(saved, node.counts, strict=True):

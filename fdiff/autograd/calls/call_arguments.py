@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...ops.entrywise.families import refuse_foreign
 from ...trace import TracedArray
 from ..arrays.array_kinds import NUMBER, ArrayKind, array_kind_of
-from ..arrays.recorded_array import RecordedArray
+from ..arrays.recorded_array import Recordable, RecordedArray
 
 
 def call_key(
     what: object, args: tuple[object, ...], kwargs: dict[str, object]
-) -> tuple[list[object], list[Any]]:
+) -> tuple[list[object], list[Recordable]]:
     """The key of a call, and the arrays among its arguments."""
     key: list[object] = [what]
     operands: list[object] = []
@@ -36,7 +35,7 @@ def operand_kind(x: object) -> ArrayKind:
 _STATIC = frozenset((int, str, bool, type(None)))
 
 
-def enter_argument(x: Any, key: list[object], operands: list[object]) -> None:
+def enter_argument(x: Recordable, key: list[object], operands: list[object]) -> None:
     """Enter `x` in the key of a call, and the arrays in it among the operands."""
     kind = x.__class__
     if kind is RecordedArray:
@@ -70,7 +69,7 @@ def enter_argument(x: Any, key: list[object], operands: list[object]) -> None:
         key.append(x)
 
 
-def rebuilt(x: Any, operands: Iterator[object]) -> Any:
+def rebuilt(x: Recordable, operands: Iterator[object]) -> Recordable:
     """`x` with other operands in place of its own, in order."""
     kind = x.__class__
     if kind is RecordedArray:

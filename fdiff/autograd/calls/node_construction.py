@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...process import anomaly_watch
 from ...user_lines import Line
-from ..arrays.recorded_array import RecordedArray, Version
+from ..arrays.recorded_array import Recordable, RecordedArray, Version
 from ..backward_passes.nodes import Edge, GraphNode, next_number
 from ..backward_passes.saved_values import FIXED, pack
 from ..thread_state import state
@@ -22,8 +21,8 @@ new_object = object.__new__
 def enter(
     node: GraphNode,
     recipe: Recipe,
-    operands: Sequence[Any],
-    outputs: Sequence[Any],
+    operands: Sequence[Recordable],
+    outputs: Sequence[Recordable],
     line: Line | None,
 ) -> None:
     """Fill in the node of a call: its edges, and its saved values."""

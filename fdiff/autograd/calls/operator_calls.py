@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -33,7 +32,7 @@ from ...transforms.activity import reached
 from ...tree import Spec, flatten, map_leaves, unflatten
 from ...user_lines import user_line
 from ..arrays.array_kinds import array_kind_of
-from ..arrays.recorded_array import RecordedArray, plain
+from ..arrays.recorded_array import Recordable, RecordedArray, plain
 from ..thread_state import ported, state
 from .call_tapes import CallTape
 from .recipes import Recipe
@@ -120,7 +119,7 @@ def _recorded(
     leaves: Sequence[object],
     values: Sequence[object],
     spec: Spec,
-) -> tuple[object, Variant, list[Any]]:
+) -> tuple[object, Variant, list[Recordable]]:
     """The results of a call as outputs of one node, its trace and the inputs of the trace.
 
     `public` is the call in messages. Operands that no result was computed from get no edge.

@@ -8,7 +8,6 @@ NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -22,7 +21,7 @@ from ...user_lines import Line, user_line
 from ..arrays.array_kinds import NUMBER, ArrayKind, array_kind_of
 from ..arrays.conversions import stored_into_plain
 from ..arrays.in_place_operations import check_store, stored, stored_without_graph
-from ..arrays.recorded_array import RecordedArray, Version, new_array, plain
+from ..arrays.recorded_array import Recordable, RecordedArray, Version, new_array, plain
 from ..arrays.recorded_views import NumpyCall, link, own_handle
 from ..backward_passes.nodes import GraphNode
 from ..thread_state import NO_CALLS, UNRECORDED_CALLS, ShortWays, state
@@ -66,7 +65,7 @@ def record(
 
 
 def _with_traced(
-    what: Callable[..., object], args: Args, kwargs: Named, operands: list[Any]
+    what: Callable[..., object], args: Args, kwargs: Named, operands: list[Recordable]
 ) -> object:
     """A call on recorded and traced arrays: recorded ones are constants of the traced function."""
     for x in operands:
@@ -78,11 +77,11 @@ def _with_traced(
 
 def _into_out(what: Callable[..., object], name: str, args: Args, kwargs: Named) -> object:
     """A call with ``out=``: its results are stored there, and have the history of the store."""
-    targets: Any = kwargs["out"]
+    targets: Recordable = kwargs["out"]
     outs = targets if isinstance(targets, tuple) else (targets,)
     rest = {k: v for k, v in kwargs.items() if k != "out"}
     where = rest.pop("where", True) if isinstance(what, np.ufunc) else True
-    results: Any = record(what, name, args, rest)
+    results: Recordable = record(what, name, args, rest)
     results = results if isinstance(results, tuple) else (results,)
     for out, result in zip(outs, results, strict=True):
         if isinstance(out, RecordedArray):
@@ -101,7 +100,7 @@ def recorded_call(
     what: Callable[..., object],
     name: str,
     key: object,
-    operands: Sequence[Any],
+    operands: Sequence[Recordable],
     kinds: Sequence[ArrayKind],
     values: list[object],
     rebuild: Rebuild,
@@ -127,7 +126,7 @@ def recorded_call(
             if state.copies is not None:
                 state.copies.keep(operands[0].version)
         result = perform()
-        stored_into: Any = operands[0] if stores or (result is None and operands) else None
+        stored_into: Recordable = operands[0] if stores or (result is None and operands) else None
         if stored_into.__class__ is RecordedArray:
             stored_into.version.bump(user_line(2))
         if stores and result is values[0]:
@@ -155,7 +154,7 @@ def recorded(
     leaves: list[object],
     line: Line | None,
     call: NumpyCall | None = None,
-) -> Any:
+) -> Recordable:
     """The results of a recorded call, with their node."""
     results: list[object] = []
     arrays: list[RecordedArray] = []
@@ -205,7 +204,7 @@ def _without_gradient(leaf: object, k: int, call: NumpyCall) -> object:
 
 def record_one(what: Callable[..., object], name: str, args: Args, kwargs: Named) -> object:
     """As `record`, by a shorter way where the first argument is the only array."""
-    x: Any = args[0] if args else None
+    x: Recordable = args[0] if args else None
     if x.__class__ is not RecordedArray:
         return record(what, name, args, kwargs)
     if x.viewing is not None:
@@ -241,7 +240,7 @@ def record_one(what: Callable[..., object], name: str, args: Args, kwargs: Named
     return out
 
 
-def static_key(prefix: tuple[object, ...], x: Any) -> tuple[object, ...] | None:
+def static_key(prefix: tuple[object, ...], x: Recordable) -> tuple[object, ...] | None:
     """`prefix` and one argument more: an integer, or a slice of integers; None for any other."""
     if x.__class__ is int:
         return (*prefix, int, x)
@@ -280,7 +279,7 @@ def _learn(calls: ShortWays, key: object, call: Callable[..., object]) -> None:
     calls[key] = call
 
 
-def array_key(ufunc: np.ufunc, x: Any) -> object:
+def array_key(ufunc: np.ufunc, x: Recordable) -> object:
     """The key of one input of a ufunc; None if it is neither an array nor a real number."""
     kind = x.__class__
     if kind is RecordedArray:
@@ -292,7 +291,7 @@ def array_key(ufunc: np.ufunc, x: Any) -> object:
     return array_kind_of(x).outside if kind is np.ndarray else None
 
 
-def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:
+def apply_ufunc(ufunc: np.ufunc, *inputs: Recordable) -> Recordable:
     """``ufunc(*inputs)``, recorded where one of them requires a gradient."""
     key = (ufunc, *[array_key(ufunc, x) for x in inputs])
     if None in key:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import FunctionType, MethodType
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -14,11 +13,11 @@ from ...ops.replacements import replacement_of
 from ...ops.scipy_functions import is_scipy_function
 from ...primitive import REPLACEMENTS
 from ...trace import TracedArray, private
-from ..arrays.recorded_array import RecordedArray
+from ..arrays.recorded_array import Recordable, RecordedArray
 from .scipy_objects import RecordedObject, map_arguments
 
 
-def taking_part(values: Sequence[Any]) -> tuple[bool, bool]:
+def taking_part(values: Sequence[Recordable]) -> tuple[bool, bool]:
     """Whether recorded arrays are among arguments, and whether functions of the user's are."""
     recorded = functions = False
     for x in values:
@@ -76,7 +75,7 @@ class StandIns:
         self.handles = handles
         self.objects: dict[int, object] = {}  # made once for a call
 
-    def __call__(self, x: Any) -> object:
+    def __call__(self, x: Recordable) -> object:
         kind = type(x)
         if kind is RecordedArray:
             return self.handles.get(id(x), x.value)
@@ -125,7 +124,7 @@ class Replay:
         """Drop the arrays, because the caches keep this call."""
         self.tree, self.arrays = ((), {}), []
 
-    def _enter(self, x: Any) -> bool:
+    def _enter(self, x: Recordable) -> bool:
         """Enter an argument; False if calls cannot be compared by it."""
         kind: object = type(x)
         if _is_array(x):

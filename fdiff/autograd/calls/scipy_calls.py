@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import fdiff.intact_numpy as np
 
@@ -28,7 +28,7 @@ from ...ops.scipy_entry_points import EntryPoint, open_entry_points
 from ...trace import TracedArray
 from ...trace.handler_arguments import resolve
 from ...trace.operation_cache import MOST
-from ..arrays.recorded_array import RecordedArray, plain
+from ..arrays.recorded_array import Recordable, RecordedArray, plain
 from ..functions.custom_nodes import custom_node
 from ..thread_state import MetRecorded, state
 from .call_arguments import call_key
@@ -190,7 +190,7 @@ def _refusing(x: object, name: str, operands: Sequence[object]) -> object:
 # ------------------------------------------------------------------------- SciPy's own code
 
 
-def _plain_argument(x: Any) -> Any:
+def _plain_argument(x: Recordable) -> Recordable:
     """An argument as SciPy's own code takes it: without a graph, functions giving plain arrays."""
     kind = type(x)
     if kind is RecordedObject:
@@ -254,7 +254,7 @@ class Opened(NamedTuple):
         """Whether there is nothing but arrays and plain data, in tuples and lists."""
         return not (self.objects or self.named or any(self.refused))
 
-    def closed(self, arrays: Sequence[Any], object_at: Callable[[int], object]) -> object:
+    def closed(self, arrays: Sequence[Recordable], object_at: Callable[[int], object]) -> object:
         """The result with these arrays in place of its own, and with other objects."""
         leaves = [object_at(k) if k in self.objects else x for k, x in enumerate(self.leaves)]
         for k, x in zip(self.places, arrays, strict=True):
@@ -288,7 +288,9 @@ def opened(result: object) -> Opened:
     return Opened(leaves, places, frozenset(objects), refused, build, any(named))
 
 
-def _build(tree: Any, leaves: list[object], named: list[bool]) -> Callable[[Iterator[object]], Any]:
+def _build(
+    tree: Recordable, leaves: list[object], named: list[bool]
+) -> Callable[[Iterator[object]], Recordable]:
     """Enter the leaves of a tree; gives a function that builds the tree from other leaves."""
     kind = type(tree)
     if kind is dict or hasattr(kind, "__fdiff_fields__"):  # the result of a solver under trace
@@ -305,8 +307,10 @@ def _build(tree: Any, leaves: list[object], named: list[bool]) -> Callable[[Iter
     return next
 
 
-def _refused(x: Any) -> str:
+def _refused(x: Recordable) -> str:
     """The field of a result whose derivative is refused; empty for any other array."""
-    builder: Any = x.home.builder if isinstance(x, TracedArray) else None  # of an eager trace
+    builder: Recordable = (
+        x.home.builder if isinstance(x, TracedArray) else None
+    )  # of an eager trace
     op = None if builder is None else builder.ops[x.id]
     return str(dict(op.params)["field"]) if op is not None and op.primitive.rules.refuses else ""

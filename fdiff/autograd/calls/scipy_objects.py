@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...foreign_errors import hiding
-from ..arrays.recorded_array import RecordedArray
+from ..arrays.recorded_array import Recordable, RecordedArray
 
 # ``use(what, name, args, kwargs)`` is a call in which objects take part (`scipy_calls.py`).
 USE: list[Callable[..., object]] = []
 
 
-def map_arguments(tree: Any, change: Callable[[object], object]) -> Any:
+def map_arguments(tree: Recordable, change: Callable[[object], object]) -> Recordable:
     """Arguments or results with their leaves changed; what is in no list, tuple or dict is one."""
     kind = type(tree)
     if kind is tuple or kind is list:

@@ -8,7 +8,6 @@ arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -23,7 +22,7 @@ from ...trace.trace_stack import stack
 from ...tree import flatten
 from ...user_lines import user_line
 from ..arrays.array_kinds import ArrayKind, array_kind_of
-from ..arrays.recorded_array import RecordedArray
+from ..arrays.recorded_array import Recordable, RecordedArray
 from ..thread_state import state
 from .call_tapes import CallOperand, CallTape, ScratchTrace, call_tape
 from .recipes import Rebuild, Recipe
@@ -75,7 +74,7 @@ def traced_call(
     return TracedCall(tape, [*operands, *tape.extra], leaves)
 
 
-def node_of_call(traced: TracedCall, name: str, *, ruled: bool = False) -> Any:
+def node_of_call(traced: TracedCall, name: str, *, ruled: bool = False) -> Recordable:
     """The results of a call, as outputs of one node of this name.
 
     `ruled` says that it has rules of the user's.
@@ -101,11 +100,11 @@ def _values(tape: CallTape, values: list[np.ndarray], leaves: list[object]) -> l
     ]
 
 
-def _kind(x: Any) -> ArrayKind:
+def _kind(x: Recordable) -> ArrayKind:
     return x.kind if type(x) is RecordedArray else array_kind_of(x)
 
 
-def _value(x: object) -> Any:
+def _value(x: object) -> Recordable:
     return x.value if type(x) is RecordedArray else x
 
 

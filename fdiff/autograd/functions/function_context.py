@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
@@ -13,6 +13,7 @@ from ...foreign_errors import contextmanager
 from ...functional.rules.ruled_call import UserRule
 
 if TYPE_CHECKING:
+    from ..arrays.recorded_array import Recordable
     from ..function import Function
 
 NOT_RETURNED = (
@@ -54,7 +55,7 @@ class FunctionCtx:
         self._saved_forward = tensors
 
     @property
-    def saved_tensors(self) -> tuple[Any, ...]:
+    def saved_tensors(self) -> tuple[Recordable, ...]:
         """The arrays that were kept.
 
         Raises
@@ -76,7 +77,7 @@ class FunctionCtx:
             self._saved, self._restore = before
 
     @property
-    def saved_variables(self) -> tuple[Any, ...]:
+    def saved_variables(self) -> tuple[Recordable, ...]:
         """The old name of `saved_tensors`."""
         warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
         return self.saved_tensors
@@ -159,7 +160,7 @@ def positional(
     return bound.args[len(lead) :]
 
 
-def run_forward(rule: UserRule, ctx: FunctionCtx, args: Sequence[object]) -> Any:
+def run_forward(rule: UserRule, ctx: FunctionCtx, args: Sequence[object]) -> Recordable:
     """The output of the forward rule, with the context filled."""
     assert rule.forward is not None, "every class has one"
     if rule.setup is None:
@@ -169,7 +170,7 @@ def run_forward(rule: UserRule, ctx: FunctionCtx, args: Sequence[object]) -> Any
     return output
 
 
-def as_many(name: str, result: object, count: int) -> list[Any]:
+def as_many(name: str, result: object, count: int) -> list[Recordable]:
     """As many gradients as there are arguments; more are None, as in torch."""
     gradients = list(result) if isinstance(result, tuple) else [result]
     if len(gradients) > count and all(g is None for g in gradients[count:]):
@@ -182,7 +183,7 @@ def as_many(name: str, result: object, count: int) -> list[Any]:
     return gradients
 
 
-def summed_to(gradient: Any, wanted: tuple[int, ...]) -> Any:
+def summed_to(gradient: Recordable, wanted: tuple[int, ...]) -> Recordable:
     """A gradient summed over axes that were broadcast; unchanged where the shapes differ."""
     shape = np.shape(gradient)
     lead = len(shape) - len(wanted)

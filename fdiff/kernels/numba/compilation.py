@@ -16,7 +16,7 @@ from numba.core import config
 from numba.core.errors import NumbaError
 
 from ...errors import InputError, TapeError, failure
-from ...generated_text import code_of
+from ...generated_text import Namespace, code_of
 from ...named_tuples import NamedTuple
 from ..ir.word_table import NAMES
 from ..llvm import machine
@@ -96,7 +96,7 @@ def _object_code(text: str, name: str, signature: _Signature, *, noalias: bool) 
         fact = "Numba compiles nothing where NUMBA_DISABLE_JIT is set."
         raise failure(InputError, "FDIFF_COMPILER=numba", fact, "Unset one of both.")
     *others, last = functions = _functions(text)
-    space: dict[str, Any] = {"__name__": "fdiff_kernel", **words_of(functions)}
+    space: Namespace = {"__name__": "fdiff_kernel", **words_of(functions)}
     exec(code_of(text, name), space)
     for node in others:
         inner = _pipeline(node, kernel=others[-1] if noalias else None)

@@ -15,7 +15,7 @@ from ..needless_masks import Fragility
 from .eager_rules import Slices
 
 # A cotangent, or its mask: an array; where a gradient is entered in the trace, the node of one.
-Value: TypeAlias = Any
+EagerValue: TypeAlias = Any
 
 
 class Cotangents:
@@ -30,8 +30,8 @@ class Cotangents:
         self.size = size
         self.values, self.active = trace.builder.values, trace.builder.active
         self.count = len(trace.builder.nodes)
-        self.bars: list[Value] = [None] * self.count
-        self.masks: dict[int, Value] = {}
+        self.bars: list[EagerValue] = [None] * self.count
+        self.masks: dict[int, EagerValue] = {}
         self.fragile = Fragility(trace.builder.nodes, self.active)
         self.owned = bytearray(self.count)
         self.parts: dict[int, dict[int, tuple[object, object]]] = {}
@@ -83,12 +83,12 @@ class Cotangents:
             self.masks[a] = mask = np.array(mask) if shared else mask
             mask[spot] = True
 
-    def mask_of(self, i: int, args: Sequence[int]) -> Value:
+    def mask_of(self, i: int, args: Sequence[int]) -> EagerValue:
         """The mask of the cotangent of a node that selects entries of `args`."""
         mask = self.masks.pop(i, None)
         return self.all_entries(i) if mask is None and self.fragile.of_any(args[:1]) else mask
 
-    def all_entries(self, i: int) -> Value:
+    def all_entries(self, i: int) -> EagerValue:
         """The mask that keeps all entries of the cotangent of a node."""
         return np.ones(self._shape(i), np.bool_)
 
@@ -96,8 +96,8 @@ class Cotangents:
         lead = () if self.size is None else (self.size,)
         return (*lead, *self.builder.nodes[a].type.shape)
 
-    def _add(self, a: Value, b: Value) -> object:
+    def _add(self, a: EagerValue, b: EagerValue) -> object:
         return a + b
 
-    def _either(self, a: Value, b: Value) -> object:
+    def _either(self, a: EagerValue, b: EagerValue) -> object:
         return np.logical_or(a, b)

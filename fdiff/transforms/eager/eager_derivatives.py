@@ -20,7 +20,7 @@ from ...trace.eager.eager_trace import EagerTrace
 from ...trace.operation_cache import STORES_ENTRIES, Op
 from ...trace.template import Places
 from ..rule_templates import Seeds, pull_operands
-from .cotangents import Cotangents, Value
+from .cotangents import Cotangents, EagerValue
 from .eager_rules import Flags, PullTargets, pull_function, pull_template, push_function
 from .eager_scalar_rules import enter_pull_store, pull_store, push_store, scalar_pull
 
@@ -29,7 +29,7 @@ Numbered = Mapping[int, object]  # values, by the numbers of their nodes
 
 def pull_values(
     trace: EagerTrace, bars: Numbered, wrt: Sequence[int], size: int | None = None
-) -> list[Value]:
+) -> list[EagerValue]:
     """Cotangents of the nodes `wrt`, from the cotangents of other nodes; None where there is none.
 
     With a `size`, all of them carry a leading axis of that length.
@@ -48,12 +48,12 @@ def enter_gradient(trace: EagerTrace, out: int, wrt: Sequence[int]) -> list[int 
 
 def push_values(
     trace: EagerTrace, dots: Numbered, outs: Sequence[int | None], size: int | None = None
-) -> list[Value]:
+) -> list[EagerValue]:
     """Tangents of the nodes `outs`, from other tangents; None where a node does not move."""
     builder = trace.builder
     every, ops, values, active = builder.args, builder.ops, builder.values, builder.active
     tangents: list[object] = [None] * len(ops)
-    parts: dict[int, list[Value]] = {}
+    parts: dict[int, list[EagerValue]] = {}
     for i, dot in dots.items():
         tangents[i] = dot
     with np.errstate(all="ignore"):
@@ -76,7 +76,7 @@ def push_values(
             if rule is None:
                 rule = op.rules[active_args, size, "push"] = push_function(op, active_args, size)
             several = len(op.types) > 1
-            outputs: Value = values[i] if several else (values[i],)
+            outputs: EagerValue = values[i] if several else (values[i],)
             operand_tangents = [dot for dot in operand_tangents if dot is not None]
             run, targets = rule
             pushed = run(*operand_tangents, *[values[a] for a in args], *outputs)
@@ -91,7 +91,7 @@ def push_values(
 class PullSweep(Cotangents):
     """The nodes of a trace, walked backwards."""
 
-    def run(self, seeds: Numbered, wrt: Sequence[int]) -> list[Value]:
+    def run(self, seeds: Numbered, wrt: Sequence[int]) -> list[EagerValue]:
         every, ops, active = self.builder.args, self.builder.ops, self.active
         bars, parts, kept = self.bars, self.parts, set(wrt)
         for i, bar in seeds.items():
@@ -169,7 +169,7 @@ class PullSweep(Cotangents):
         if rule is None:
             rule = pull_function(op, flags, needed, self.size)
             op.rules[flags, needed, self.size] = rule
-        values: list[Value] = self.builder.values
+        values: list[EagerValue] = self.builder.values
         outs = (values[i],) if len(op.types) == 1 else values[i]
         run, targets = rule
         return run(*seeds, *[values[a] for a in args], *outs), targets
@@ -188,7 +188,7 @@ class EnteredPullSweep(PullSweep):
         self._pull_general(i, op, args, needed)
 
     def _apply(
-        self, i: int, op: Op, args: Places, seeds: list[Value], flags: Seeds, needed: Flags
+        self, i: int, op: Op, args: Places, seeds: list[EagerValue], flags: Seeds, needed: Flags
     ) -> tuple[Sequence[object], PullTargets]:
         rule = op.rules.get((flags, needed, "enter"))
         if rule is None:

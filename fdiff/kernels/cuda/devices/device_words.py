@@ -11,13 +11,13 @@ import ast
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import cuda
 from numba.cuda.extending import intrinsic
 
+from ....generated_text import Namespace
 from ....process.forking import no_fork
 from ...ir.word_table import OF_GPUS, word_of
 from ...llvm.arithmetic import UnknownWordError
@@ -40,7 +40,7 @@ _STORED = {"b1": "u1"}
 def function_of(kernel: CudaKernel) -> Callable[..., None]:
     """The Python function of a kernel, to be compiled for `signature`."""
     tree = ast.parse(kernel.text)
-    space: dict[str, Any] = {**_words_of(tree), "cuda": cuda, "np": np, "WARP": WARP}
+    space: Namespace = {**_words_of(tree), "cuda": cuda, "np": np, "WARP": WARP}
     for node in tree.body:
         assert isinstance(node, ast.FunctionDef)
         if node.name == kernel.name:
@@ -59,11 +59,11 @@ def signature(kernel: CudaKernel) -> tuple[object, ...]:
     )
 
 
-def _helper(node: ast.FunctionDef, space: dict[str, Any]) -> object:
+def _helper(node: ast.FunctionDef, space: Namespace) -> object:
     """A function that kernels call, inlined for the types of each call."""
     code = compile(ast.Module([node], []), f"<helper for CUDA {node.name}>", "exec")
     exec(code, space)
-    options: dict[str, Any] = {"device": True, "inline": "always"}
+    options: Namespace = {"device": True, "inline": "always"}
     return cuda.jit(**options)(space[node.name])
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numba import cuda
 from scipy import special
 
-from ....generated_text import defined
+from ....generated_text import Namespace, defined
 from ....primitive import PRIMITIVES, load_tables
 from ...ir.word_table import Word, word_of
 from ...llvm.arithmetic import UnknownWordError
@@ -139,7 +139,7 @@ def _text(name: str, family: str) -> Callable[..., object] | None:
     """The text of a word for a family of dtypes, which is Python; None if there is none."""
     for families, text in scalar.TEXTS.get(name, ()):
         if family in families:
-            space: dict[str, Any] = {"rt": _RT, "math": _MATH}
+            space: Namespace = {"rt": _RT, "math": _MATH}
             exec(text, space)
             return space[name]
     return None

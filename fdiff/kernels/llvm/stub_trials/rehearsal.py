@@ -18,6 +18,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ....foreign_errors import not_foreign
+from ....generated_text import Namespace
 from ..stub.descriptor_layout import COPY_WORDS, FRAME_WORDS, HEADER, MISSES, PYTHON_API, Descriptor
 from ..stub.interpreter_abi import NUMPY_API, WORD, numpy_api, python_api
 from .known_memory import KnownMemory, Unfit, Words
@@ -75,7 +76,7 @@ class Rehearsal(KnownMemory):
 
     def run(self, code: CodeType, positional: tuple[object, ...], named: dict[str, object]) -> int:
         """The address of the result of ``call``; 0 for an error, which is `raised`."""
-        scope: dict[str, Any] = {"rt": self}
+        scope: Namespace = {"rt": self}
         exec(code, scope)
         values, names = (*positional, *named.values()), tuple(named)
         self.know((values, names))

@@ -24,6 +24,7 @@ from numba.np.numpy_support import as_dtype
 
 from ....errors import FdiffError, warn
 from ....foreign_errors import not_signalled
+from ....generated_text import Namespace
 from ....named_tuples import NamedTuple
 from . import intrinsics
 from .call_layout import ArrayArgument, CallLayout, NumberArgument, Result, Tree
@@ -225,7 +226,7 @@ def _compiled(calls: Calls, out: OutArrays | None, plain: frozenset[int]) -> Dis
     """The function of a layout, which Numba compiles when it is first called with such types."""
     text = call_text(calls.layout, out, plain)
     file = f"<fdiff call {next(_numbers)} of {calls.layout.name}>"
-    space: dict[str, Any] = {
+    space: Namespace = {
         "np": np, "njit": numba.njit, "order": NOT_IN_ORDER, "other_shape": OTHER_SHAPE,
         "shared_out": SHARED_OUT,
         **{name: getattr(intrinsics, name) for name in intrinsics.NAMES},
