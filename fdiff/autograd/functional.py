@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from .. import functional as operators
 from ..errors import StrictError, called, flag
+from ..functional.options import mode_of
 from ..tracebacks import public
 from ..tree import flatten, map_leaves
 from .arrays.recorded_array import RecordedArray, tensor
@@ -77,7 +78,8 @@ def jacobian(
     tensor([[1.        , 0.        ],
             [0.        , 5.43656366]])
     """
-    options = {"vectorize": vectorize, "strategy": strategy}
+    call = called("fdiff.autograd.functional.jacobian", func)
+    options = {"vectorize": vectorize, "mode": mode_of(strategy, "strategy", call)}
     return _call_operator("jacobian", func, (inputs,), create_graph, strict, **options)
 
 

@@ -72,4 +72,3 @@ class JacobianKeywords(ProductKeywords, total=False):
     chunk_size: int | str
     complex_inputs: str
     vectorize: bool
-    strategy: str | None

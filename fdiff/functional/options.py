@@ -16,6 +16,7 @@ from ..foreign_errors import Suppressed
 
 MODES = ("auto", "forward", "reverse")
 STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}
+_CHEAPER = "Leave it out to have the cheaper one."
 
 
 class LeftOut:
@@ -75,17 +76,16 @@ def check_flags(name: str, f: object, **flags: object) -> list[bool]:
     ]
 
 
-def check_mode(mode: object, strategy: object, call: str, keyword: str = "strategy") -> str:
-    """The mode asked for, in our words or in torch's."""
-    mode = choice(mode, MODES, "mode", call, "Leave it out to have the cheaper one.")
+def check_mode(mode: object, call: str) -> str:
+    """The mode asked for."""
+    return choice(mode, MODES, "mode", call, _CHEAPER)
+
+
+def mode_of(strategy: object, keyword: str, call: str) -> str:
+    """The mode that a strategy of torch's means; "auto" where there is none."""
     if strategy is None:
-        return mode
-    strategy = choice(strategy, STRATEGIES, keyword, call, "Leave it out to have the cheaper one.")
-    way = STRATEGIES[strategy]
-    if mode not in {"auto", way}:
-        fact = f"mode={mode!r} and {keyword}={strategy!r} contradict each other."
-        raise failure(InputError, call, fact, "Give one of them.")
-    return way
+        return "auto"
+    return STRATEGIES[choice(strategy, STRATEGIES, keyword, call, _CHEAPER)]
 
 
 def check_chunk(chunk_size: object, call: str) -> int | None:

@@ -335,7 +335,9 @@ OPTIONS = {
         lambda v, got: on_or_off(v) and close(got, np.diag(np.cos(X))),
     ),
     "mode": Slot(lambda v: fdiff.jacobian(wave, X, mode=v), lambda v, got: v == "auto"),
-    "strategy": Slot(lambda v: fdiff.jacobian(wave, X, strategy=v), lambda v, got: v is None),
+    "strategy": Slot(
+        lambda v: fdiff.hessian(np.sum, X, outer_jacobian_strategy=v), lambda v, got: v is None
+    ),
     "chunk_size": Slot(
         lambda v: fdiff.jacobian(wave, X, chunk_size=v),
         lambda v, got: v is None or v == "auto" or (whole(v) and v > 0),

@@ -32,7 +32,7 @@ from ..annotations import (
 )
 from ..call.operator_call import Operator
 from ..call.prepared import Prepared
-from ..options import LEFT_OUT, check_chunk, check_device, check_flags, check_mode, refuse_lower
+from ..options import LEFT_OUT, check_chunk, check_device, check_flags, mode_of, refuse_lower
 from .dense_plans import check_hessian, hessian_plan
 from .jacobians import dense, sparse_derivative
 from .products import TWO_SWEEPS, HvpPlan, product, refused
@@ -361,7 +361,7 @@ def _operator(
     call = called("hessian", f)
     check_device(device, call)
     keyword = "outer_jacobian_strategy"
-    mode = check_mode("auto", strategy, call, keyword)
+    mode = mode_of(strategy, keyword, call)
     plan = partial(hessian_plan, mode=mode, chunk_size=check_chunk(chunk_size, call))
     settings = {"device": device, keyword: strategy, "chunk_size": chunk_size, "strict": strict}
     return Operator(hessian, settings, plan, partial(check_hessian, strict=strict))

@@ -87,7 +87,6 @@ def jacobian(
     device: str = "cpu",
     create_graph: bool = False,
     vectorize: bool = False,
-    strategy: str | None = None,
     **unknown: object,
 ) -> object:
     """Jacobian of `f` at `inputs`, or without `inputs` the function that computes it.
@@ -123,8 +122,6 @@ def jacobian(
         Where to run, as for `grad`.
     create_graph, vectorize : bool
         Accepted for compatibility with torch. Results nest and are batched in any case.
-    strategy : {"reverse-mode", "forward-mode"}, optional
-        The mode, by its name in torch.
 
     Returns
     -------
@@ -132,7 +129,7 @@ def jacobian(
         An array of shape ``out + inn``, or a function of the arguments of `f` that returns it. If
         the outputs or inputs are structures, the result is nested like the outputs, and inside like
         the inputs. Entry ``[i, j]`` is in units of ``f[i]`` per unit of ``x[j]``. The dtype is the
-        dtype of the input, or of the output if `mode` (or `strategy`) requests forward mode. It is
+        dtype of the input, or of the output if `mode` requests forward mode. It is
         complex if the input or the output is (a complex output of real inputs has a complex
         derivative in both modes).
 
@@ -177,15 +174,14 @@ def jacobian(
                 jacobian, f, inputs, argnums,
                 {"sparse": sparse, "mode": mode, "device": device,
                  "complex_inputs": complex_inputs, "strict": strict},
-                {"chunk_size": chunk_size, "create_graph": create_graph, "strategy": strategy},
+                {"chunk_size": chunk_size, "create_graph": create_graph},
             )  # fmt: skip
         if strict is not False or create_graph is not False or vectorize is not False:
             strict, *_ = check_flags(
                 "jacobian", f, strict=strict, create_graph=create_graph, vectorize=vectorize
             )
         settings = (
-            jacobian, chunk_size.__class__, device, mode, strategy, chunk_size, complex_inputs,
-            strict,
+            jacobian, chunk_size.__class__, device, mode, chunk_size, complex_inputs, strict,
         )  # fmt: skip
         return dense(settings, f, inputs, argnums, _operator)
     except BaseException as error:
@@ -197,7 +193,6 @@ def _operator(
     f: Function,
     device: object,
     mode: object,
-    strategy: object,
     chunk_size: object,
     complex_inputs: object,
     strict: bool,  # noqa: FBT001 - a setting like the others
@@ -205,13 +200,12 @@ def _operator(
     """The operator `jacobian` with these settings, which are checked."""
     call = called("jacobian", f)
     check_device(device, call)
-    way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
+    way, chunk = check_mode(mode, call), check_chunk(chunk_size, call)
     choice = check_choice(complex_inputs, call)
     plan = partial(jacobian_plan, mode=way, chunk_size=chunk)
     settings = {
         "device": device,
         "mode": mode,
-        "strategy": strategy,
         "chunk_size": chunk_size,
         "complex_inputs": complex_inputs,
         "strict": strict,

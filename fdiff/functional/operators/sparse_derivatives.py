@@ -139,7 +139,7 @@ def sparse_derivative(
 
 _CHECKS: dict[str, Callable[[object, str], object]] = {
     "sparse": check_format,
-    "mode": lambda mode, call: check_mode(mode, None, call),
+    "mode": check_mode,
     "device": check_device,
     "complex_inputs": check_choice,
     "lower": lambda lower, call: flag(lower, "lower", call),
