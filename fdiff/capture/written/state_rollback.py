@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections import deque
+from collections.abc import Collection
 from types import ModuleType
 from typing import Any, cast
 
@@ -37,10 +38,10 @@ class KeptState:
         self._held.clear()
 
 
-def _same(value: Any, before: Any) -> bool:
+def _same(value: Collection[object], before: Collection[object]) -> bool:
     if len(value) != len(before):
         return False
-    if isinstance(value, dict):
+    if isinstance(value, dict) and isinstance(before, dict):
         return all(map(operator.is_, value, before)) and all(
             map(operator.is_, value.values(), before.values())
         )
