@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -282,7 +283,7 @@ def _live(
 
 Ids = dict[int, int]  # a builder's ids of a tape's nodes
 # Enters what replaces a node, given the builder and its ids of the nodes before; that node's id.
-Replacement = Callable[[Builder, Ids], int]
+Replacement = Callable[[Any, Ids], int]
 
 
 def rebuild(

@@ -27,6 +27,7 @@ from ..foreign_errors import contextmanager
 from ..functional.call.kink_policy import kinks, policy
 from ..functional.call.prepared import Prepared
 from ..functional.operators.jit_programs import jit
+from ..generated_text import Namespace
 from ..named_tuples import NamedTuple
 from ..tracebacks import explain, name_of, takes
 from ..user_lines import line_in, show_line
@@ -231,7 +232,7 @@ class CallJob(NamedTuple):
     digest: bytes
     total: int
     adds: bool
-    errstate: dict[str, Any]
+    errstate: Namespace
     kinks: str
 
 

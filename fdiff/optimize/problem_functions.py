@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
@@ -14,6 +14,7 @@ from ..functional.operators.hessians import hessian
 from ..functional.operators.jacobians import jacobian
 from ..functional.operators.jit_programs import jit
 from ..functional.options import check_callable
+from ..generated_text import Namespace
 from ..hooks import Function
 from ..process.interrupt_safe_locks import TurnLock
 from ..process.progress import Stage
@@ -57,7 +58,7 @@ class ProblemFunctions:
         self._bounds, self._lower, self._upper = bounds, lower, upper
         self.size = 0
         self.report: SolveReport | None = None
-        self.evaluations: dict[str, Any] = {}  # `Evaluation`, by the name of the function
+        self.evaluations: Namespace = {}  # `Evaluation`, by the name of the function
         self.lock = TurnLock()  # evaluations keep a point and its value: threads take turns
 
     def __repr__(self) -> str:

@@ -47,7 +47,7 @@ class Conversions(ArrayTypes):
     if TYPE_CHECKING:
         value: Any
         kind: ArrayKind
-        requires_grad: bool
+        requires_grad: Any
         grad_fn: Any
 
     shape: tuple[int, ...] = cast("tuple[int, ...]", property(attrgetter("value.shape"), doc=AS_OF))

@@ -14,6 +14,7 @@ import fdiff.intact_numpy as np
 
 from ...errors import DtypeError, InputError, failure, flag, unbounded, warn
 from ...foreign_errors import not_foreign, not_signalled, noting
+from ...generated_text import Namespace
 from ...trace import TracedArray
 from ..backward_passes.nodes import AccumulateGrad, Edge, GraphNode
 from ..thread_state import state
@@ -83,7 +84,7 @@ class RecordedArray(Conversions):
     version: Version
     viewing: View | None
     _grad: RecordedArray | None
-    _extra: dict[str, Any] | None  # hooks of a leaf, and what few arrays have
+    _extra: Namespace | None  # hooks of a leaf, and what few arrays have
 
     def __new__(cls, *_: object, **__: object) -> Self:
         fact = "a RecordedArray was made by its class."
@@ -213,7 +214,7 @@ class RecordedArray(Conversions):
         """Whether `retain_grad` was called on this array, which is no leaf."""
         return bool(self._extra and self._extra.get("retains"))
 
-    def extra(self) -> dict[str, Any]:
+    def extra(self) -> Namespace:
         """The dict of attributes that few arrays have; it is made at first use."""
         if self._extra is None:
             self._extra = {}

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ...arraytype import ArrayType
 from ...dispatch.tiers.tiered_execution import Runner
 from ...named_tuples import NamedTuple
 from ...process.memory_reserve import budget
+from ..arrays.recorded_array import Recordable
 from .nodes import AccumulateGrad, Edge, GraphNode
 
 LONGEST = 10_000  # nodes up to which a graph is put on one tape
@@ -23,7 +23,7 @@ class Root(NamedTuple):
 
     node: GraphNode
     output_nr: int
-    seed: Any
+    seed: Recordable
     type: ArrayType
 
 
@@ -33,7 +33,7 @@ class GraphStructure(NamedTuple):
     key: tuple[object, ...]
     nodes: list[GraphNode]
     places: dict[GraphNode, int]
-    values: list[Any]
+    values: list[Recordable]
     slots: dict[int, int]  # of each value, by its id
 
 
@@ -53,7 +53,7 @@ def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> GraphStru
     places: dict[GraphNode, int] = {}
     nodes: list[GraphNode] = []
     key: list[object] = []
-    values: list[Any] = []
+    values: list[Recordable] = []
     slots: dict[int, int] = {}
     for node, nr, seed, _ in roots:
         k = places.get(node)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from ...foreign_errors import whole_exit
+from ...generated_text import Namespace
 from ...tracebacks import public
 from ..argument_checks import recorded_arrays, require_function
 from ..arrays.recorded_array import RecordedArray
@@ -206,7 +207,7 @@ def register_multi_grad_hook(
     call = "graph.register_multi_grad_hook"
     require_function(fn, "fn", call)
     tensors = recorded_arrays(tensors, call)
-    passes: dict[str, Any] = {"now": None, "grads": [], "expected": 0}
+    passes: Namespace = {"now": None, "grads": [], "expected": 0}
     edges = [_edge_for_hooks(x) for x in tensors]
 
     def arrived(k: int) -> Callable[[object], None]:

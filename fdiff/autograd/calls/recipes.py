@@ -279,10 +279,10 @@ class Known(NamedTuple):
 _families: dict[object, Known] = {}
 
 
-Kept = TypeVar("Kept", bound=Recipe | str)
+RecipeEntry = TypeVar("RecipeEntry", bound=Recipe | str)
 
 
-def _keep(key: object, entry: Kept) -> Kept:
+def _keep(key: object, entry: RecipeEntry) -> RecipeEntry:
     if len(_recipes) >= MOST:
         _recipes.clear()
         _families.clear()

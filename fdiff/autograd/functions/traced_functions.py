@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
@@ -12,6 +12,7 @@ from ...functional.rules.custom_derivatives import CustomFunction
 from ...functional.rules.ruled_call import UserRule
 from ...ops.entrywise.composite_functions import stop_gradient
 from ...trace import TracedArray, in_a_batch
+from ..arrays.recorded_array import Recordable
 from .function_context import (
     NOT_RETURNED,
     FunctionCtx,
@@ -58,7 +59,7 @@ class _TracedCall:
     is the same array.
     """
 
-    def __init__(self, cls: type[Function], rule: UserRule, args: tuple[Any, ...]) -> None:
+    def __init__(self, cls: type[Function], rule: UserRule, args: tuple[Recordable, ...]) -> None:
         self.name, self.rule, self.args = cls.__name__, rule, args
         self.flat: list[int] = []
         self.dirty: dict[int, int] = {}

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import cast
-
-import fdiff.intact_numpy as np
+from typing import Any
 
 from ...named_tuples import NamedTuple
 from ...ops.control.loop import LOOP, operands, runner_of
 from ...ops.control.switch import SWITCH
 from ...ops.control.while_loop import SIZED, WHILE, sized_tape
 from ...tape import Node, Tape
-from ...trace import Array
 from .partial_loops import Partial, partial_loop
 
 FEW = 256  # trips that are run one by one
 ENDLESS = 1 << 62  # more trips than a loop with a condition makes
 SEARCHES = 8  # for trips in which there is nothing to be found after all
 
-Arrays = Sequence[Array]
+Arrays = Sequence[Any]
 IsBad = Callable[[Partial, int], bool]  # whether so many trips do what is looked for
 
 
@@ -92,7 +89,7 @@ def body_runs(node: Node, args: Arrays, begin: int = 0) -> Iterator[BodyCall]:
         branches = params["branches"]
         yield BodyCall(branches[min(max(int(args[0]), 0), len(branches) - 1)], args[1:], None)
     else:
-        yield BodyCall(sized_tape(*cast("Sequence[np.ndarray]", args), **params), args, None)
+        yield BodyCall(sized_tape(*args, **params), args, None)
 
 
 def _trips(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -14,9 +15,9 @@ from ...hooks import hooks
 from ...ops.control.loop import operands
 from ...ops.control.while_loop import WHILE
 from ...tape import Node, Tape
-from ...trace import Array, Trace, TracedArray, apply_many, splice
+from ...trace import Trace, TracedArray, apply_many, splice
 
-Values = Sequence[Array]
+Values = Sequence[Any]
 Partial = Callable[[int], Values | None]  # what so many trips give; None where they fail
 
 Build = Callable[[list[TracedArray], TracedArray, TracedArray], list[TracedArray]]

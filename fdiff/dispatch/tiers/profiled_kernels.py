@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
@@ -25,8 +25,6 @@ from ...user_lines import Line, with_line
 from ..primal_nodes import Around, around, phase_of
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from ...kernels import BytecodeExecutable, ClockedKernel, Executable
 
 NAMED = 6  # operations that a span names, the most frequent first
@@ -36,7 +34,7 @@ _WHOLE = "measured as a whole"
 Arrays = Sequence[np.ndarray]
 
 
-def shapes_of(values: Sequence[ArrayLike]) -> list[list[int]]:
+def shapes_of(values: Sequence[Any]) -> list[list[int]]:
     """The shapes of operands, as lists."""
     return [list(np.shape(x)) for x in values]
 

@@ -43,7 +43,7 @@ class Rows:
                 "xs is None, and length too.",
                 "Give the number of trips: length=10.",
             )
-        if length is not None and (not is_int(length) or cast("int", length) < 0):
+        if length is not None and (not is_int(length) or length < 0):
             raise failure(
                 InputError,
                 call,

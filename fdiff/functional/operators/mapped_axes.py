@@ -43,7 +43,7 @@ def axes_of_arguments(
 def axis_of_each_leaf(axes: object, spec: Spec, name: str, call: str) -> list[Axis]:
     """The axis of each leaf of `spec`; a single axis stands for all leaves below it."""
     if axes is None or is_int(axes):
-        return [cast("Axis", axes)] * spec.leaves
+        return [axes] * spec.leaves
     own = flatten(axes)[1]
     if (
         own.kind is not spec.kind

@@ -8,7 +8,6 @@ exception. So machine code needs nothing of Numba when it runs, and may be kept 
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 import numba
 from llvmlite import ir
@@ -29,7 +28,7 @@ from .pipelines import ManyCallsCompiler, NoAliasCompiler, OutlinedCompiler
 from .words import words_of
 
 # No Python is called, an integer divided by zero is no exception.
-_OPTIONS: dict[str, Any] = {
+_OPTIONS: Namespace = {
     "nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
 }  # fmt: skip
 _ENTRY = "entry"
@@ -114,7 +113,7 @@ def _object_code(text: str, name: str, signature: _Signature, *, noalias: bool) 
     )
 
 
-def _pipeline(node: ast.FunctionDef, kernel: ast.FunctionDef | None) -> dict[str, Any]:
+def _pipeline(node: ast.FunctionDef, kernel: ast.FunctionDef | None) -> Namespace:
     """The option of ``njit`` that says which passes compile a function of a text.
 
     In the text of a `kernel` functions before it are outlined.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import fdiff.intact_numpy as np
 
 from ...foreign_errors import hiding, wraps
+from ...generated_text import Namespace
 from ...hooks import hooks
 from ...primitive import REPLACEMENTS
 from ...process.interrupt_safe_locks import TurnLock
@@ -127,7 +128,7 @@ def gated(stand_in: object) -> Any:
 
 
 def _log_ufunc(
-    log: UserCalls, ufunc: np.ufunc, way: str, inputs: tuple[object, ...], named: dict[str, Any]
+    log: UserCalls, ufunc: np.ufunc, way: str, inputs: tuple[object, ...], named: Namespace
 ) -> object:
     """Make a call of a ufunc on traced arrays that is logged."""
     for out in named.get("out") or ():

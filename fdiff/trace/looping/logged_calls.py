@@ -15,6 +15,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...generated_text import Namespace
 from ...hooks import Args, Named
 from ..array_links import ViewLink, is_copy, root_of
 from ..local_arrays import LocalArray, TracedLocalArray
@@ -155,7 +156,7 @@ class LoggedCall:
     order: tuple[int, ...]
     shape: Structure
     handles: list[TracedArray]
-    values: list[object]
+    values: list[Any]
     outs: list[TracedArray]
     origins: list[int]
     types: list[tuple[ArrayType, bool, bool]]
@@ -273,7 +274,7 @@ def content(x: TracedArray | np.ndarray) -> TracedArray:
 
 def arguments_of(
     shape: Structure, handles: Iterator[object], values: Iterator[object]
-) -> Arguments:
+) -> tuple[list[Any], Namespace]:
     """The arguments by position and by name that have a structure, as `taken_apart` gives it."""
     positional, names, *named = shape
     args = rebuilt(positional, handles, values)

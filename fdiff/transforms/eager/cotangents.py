@@ -71,7 +71,7 @@ class Cotangents:
         self.masks.pop(a, None)
         return bars[a]
 
-    def add_entries(self, a: int, spot: tuple[int | slice, ...], bar: object) -> None:
+    def add_entries(self, a: int, spot: tuple[Any, ...], bar: object) -> None:
         """Add to some entries of the cotangent of a node, which its mask then has."""
         mask = None
         if self.fragile.of_any((a,)):

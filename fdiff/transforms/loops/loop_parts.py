@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -36,7 +37,7 @@ class LoopCall(NamedTuple):
         )  # fmt: skip
 
 
-def loop_call(node: Node, args: Sequence[Array]) -> LoopCall:
+def loop_call(node: Node, args: Sequence[Any]) -> LoopCall:
     """The loop of a node, given arguments in place of its own."""
     params = dict(node.params)
     _, *parts = operands(args, params["carries"], params["rows"])

@@ -17,6 +17,7 @@ import numpy as np
 
 from ....device_arrays import DeviceArray
 from ....errors import DeviceError, message
+from ....generated_text import Namespace
 from ..cuda_program import CudaKernel
 from . import adapter
 from .device import Argument, Block, Pointer, Prepared
@@ -215,7 +216,7 @@ class Gpu:
 
 def _empty(value: object) -> tuple[tuple[int, ...], np.dtype] | None:
     """Shape and dtype of an array of another library without entries."""
-    interface: dict[str, Any] | None = getattr(value, "__cuda_array_interface__", None)
+    interface: Namespace | None = getattr(value, "__cuda_array_interface__", None)
     if interface is None or all(interface["shape"]):
         return None
     return tuple(interface["shape"]), np.dtype(interface["typestr"])

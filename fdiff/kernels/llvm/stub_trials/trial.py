@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -44,7 +45,7 @@ class Trial(NamedTuple):
     instead.
     """
 
-    outcome: object
+    outcome: Any
     given: tuple[object, ...] = ()
     inputs: tuple[KernelInput, ...] = ()
     operands: tuple[object, ...] = ()

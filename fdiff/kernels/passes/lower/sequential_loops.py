@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
+from ....generated_text import Namespace
 from ....kernel_rule import Kind
 from ...ir.control_items import ControlBody, ControlItem, SequentialLoop, Switch
 from ...ir.kernel_graph import Computed, KernelGraph
@@ -17,7 +17,7 @@ def control_item(plan: Plan, node: int, results: Sequence[str]) -> ControlItem:
     """The item of a loop or a switch, whose bodies are still graphs."""
     op = plan.ops[node]
     memory = [plan.names[a] for a in op.args]
-    common: dict[str, Any] = {
+    common: Namespace = {
         "name": "",
         "dtype": "",
         "buffers": tuple(dict.fromkeys((*memory, *results))),
