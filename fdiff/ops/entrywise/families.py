@@ -324,10 +324,7 @@ def linear(
     def bars(bar: TracedArray, args: Sequence[TracedArray], **params: object) -> list[object]:
         return [transpose(bar, args[0].type, **params)]
 
-    def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
-        return [batch(args[0], **params)]
-
-    rule = batched if batch else None
+    rule = batch and (lambda args, mapped, size, **params: [batch(args[0], **params)])
     return multilinear(name, infer, bars, ((0,),), evaluate=evaluate, batch=rule, structure=structure, lowering=lowering, samples=samples)
 
 

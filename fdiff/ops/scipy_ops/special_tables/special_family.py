@@ -94,7 +94,8 @@ def special(
     Of an `analytic` function the partial derivatives are the same for complex numbers.
     """
     function = ufunc or (None if evaluate else _ufunc(name))
-    makers = for_each(sample, function.nin if function else evaluate.__code__.co_argcount)
+    count = function.nin if function else evaluate.__code__.co_argcount if evaluate else len(sample)
+    makers = for_each(sample, count)
     rules: tuple[Slopes, Slopes] = slope_rules(_named(name, partials))
     push, pull = rules
 
