@@ -98,74 +98,58 @@ def number(x: object) -> TracedArray:
     return array.reshape(()).astype(np.float64).as_python_float()
 
 
-class _IntMeta(type):
-    """The class of `Int`: what is an instance or subclass of `int` is one of `Int`."""
+class _NumberMeta(type):
+    """The class of `Int` and `Float`, which stand for `int` and `float`; their subclasses are classes as others."""
 
     def __instancecheck__(cls, value: object) -> bool:
-        return is_instance(value, int)
+        kind = vars(cls).get(_KIND)
+        return super().__instancecheck__(value) if kind is None else is_instance(value, kind)
 
     def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, int)
+        own = vars(cls).get(_KIND)
+        return super().__subclasscheck__(kind) if own is None else issubclass(kind, own)
 
     def __eq__(cls, other: object) -> bool:
-        return other is int or other is cls
+        return other is cls or other is vars(cls).get(_KIND, cls)
 
     def __hash__(cls) -> int:
-        return hash(int)
+        return hash(vars(cls)[_KIND]) if _KIND in vars(cls) else super().__hash__()
 
     def __call__(cls, *args: object, **keywords: object) -> object:
+        kind = vars(cls).get(_KIND)
+        if kind is None:
+            return super().__call__(*args, **keywords)
         if len(args) == 1 and not keywords and isinstance(args[0], (TracedArray, TracedLocalArray)):
-            return whole(resolve(args[0]))
-        return int(*args, **keywords)
+            return number(args[0]) if kind is float else whole(resolve(args[0]))
+        text = args[0] if args and kind is float and isinstance(args[0], str) else None
+        if text is not None and (type(text) is Text or is_made_of_value(text)):
+            fact = "a number was read from the text of a traced value, which drops its derivative."
+            raise current().fail(fact, "Use numpy.round to round, or fdiff.stop_gradient.")
+        return kind(*args, **keywords)
 
 
-class Int(int, metaclass=_IntMeta):
+_KIND = "_stands_for"
+
+
+class Int(int, metaclass=_NumberMeta):
     """The replacement of `int`, which cannot hold a traced value; NumPy takes it for the dtype int64."""
 
+    _stands_for = int
     dtype = INT
 
 
-Int.__module__, Int.__name__, Int.__qualname__ = "builtins", "int", "int"
-replaces(builtins.int)(Int)
-
-
-class _FloatMeta(type):
-    """The class of `Float`: what is an instance or subclass of `float` is one of `Float`."""
-
-    def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, float) or (
-            isinstance(value, TracedArray)
-            and (value.weak or value.scalar)
-            and value.dtype == np.float64
-        )
-
-    def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, float)
-
-    def __eq__(cls, other: object) -> bool:
-        return other is float or other is cls
-
-    def __hash__(cls) -> int:
-        return hash(float)
-
-    def __call__(cls, *args: object) -> object:
-        if len(args) == 1 and isinstance(args[0], (TracedArray, TracedLocalArray)):
-            return number(args[0])
-        if args and isinstance(args[0], str) and (type(args[0]) is Text or is_made_of_value(args[0])):
-            fact = "a number was read from the text of a traced value, which drops its derivative."
-            raise current().fail(fact, "Use numpy.round to round, or fdiff.stop_gradient.")
-        return float(*args)
-
-
-class Float(float, metaclass=_FloatMeta):
+class Float(float, metaclass=_NumberMeta):
     """The replacement of `float`, which cannot hold a traced value; NumPy takes it for the dtype float64."""
 
     __slots__ = ()
+    _stands_for = float
     dtype = np.dtype(float)
 
 
-Float.__module__, Float.__name__, Float.__qualname__ = "builtins", "float", "float"
-replaces(builtins.float)(Float)
+for _own in (Int, Float):
+    _kind = vars(_own)[_KIND]
+    _own.__module__, _own.__name__, _own.__qualname__ = "builtins", _kind.__name__, _kind.__name__
+    replaces(_kind)(_own)
 
 
 @replaces(builtins.hash)

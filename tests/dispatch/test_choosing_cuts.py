@@ -199,8 +199,29 @@ def types(x):
     return s, k, np.zeros(3, dtype=int)[abs(k) % 3] + s, float(whole)
 
 
+def classes(x):
+    class Whole(int):
+        def twice(self):
+            return 2 * self
+
+    class Real(float):
+        def half(self):
+            return 0.5 * self
+
+    match 3:
+        case int(v):
+            matched = v
+        case _:
+            matched = 0.5
+    kinds = {int: 1, float: 2}[type(len(W))] + (int in (float, int)) + issubclass(bool, int)
+    texts = int("ff", 16) + int.from_bytes(b"a", "big") + sum(map(int, "12"))
+    own = isinstance(Whole(4), Whole) + isinstance(4, Whole) + isinstance(4, int)
+    arrays = np.array([1.5, 2.5], int) + np.arange(2, dtype=int) + np.array([3.5, 1.2]).astype(int)
+    return x[0], Whole(4).twice(), Real(4.0).half(), matched, kinds, texts, own, arrays[1]
+
+
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
-@pytest.mark.parametrize("f", [large_ints, types])
+@pytest.mark.parametrize("f", [large_ints, types, classes])
 def test_ints_are_those_of_python(f, monkeypatch):
     counted(monkeypatch, choosing=True)
     run = fdiff.jit(f)
