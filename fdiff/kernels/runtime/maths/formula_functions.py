@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextvars import ContextVar
 
 from llvmlite import ir
@@ -43,7 +43,7 @@ def call(builder: ir.IRBuilder, formula: Formula, args: list[ir.Value], out: ir.
 
 
 def _defined(
-    module: ir.Module, name: str, formula: Formula, kinds: list[ir.Type], out: ir.Type
+    module: ir.Module, name: str, formula: Formula, kinds: Sequence[ir.Type], out: ir.Type
 ) -> ir.Function:
     function = ir.Function(module, ir.FunctionType(out, kinds), name)
     function.attributes.add("nounwind")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from llvmlite import ir
 
@@ -25,7 +25,7 @@ class Format(NamedTuple):
 
     name: str
     real: ir.Type
-    whole: ir.Type
+    whole: ir.IntType
     digits: int  # stored bits of the significand
     bias: int
 
@@ -46,7 +46,7 @@ class Format(NamedTuple):
 F4 = Format("f4", ir.FloatType(), ir.IntType(32), 23, 127)
 F8 = Format("f8", ir.DoubleType(), ir.IntType(64), 52, 1023)
 _BY_TYPE = {f.real: f for f in (F4, F8)}
-Operand = "Value | float"
+Operand: TypeAlias = "Value | float"
 Choice = TypeVar("Choice")
 Formula = Callable[..., "Value"]
 
