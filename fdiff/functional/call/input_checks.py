@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType
 from ...capture.non_numeric_data import is_table, refuse_lazy
 from ...device_arrays import DeviceArray
-from ...dispatch.arguments import TAKE_NUMBERS, WAY_OUT, refuse_device_array
+from ...dispatch.arguments import TAKE_NUMBERS, WAY_OUT, Function, refuse_device_array
 from ...dispatch.variant import Traced
 from ...errors import DtypeError, InputError, StrictError, VectorError, called, failure
 from ...process.forking import late
@@ -23,10 +23,10 @@ from ...trace import TracedArray
 from ...trace.handler_arguments import shape_of
 from ...trace.local_arrays import LocalArray
 from ...tree import Spec, flatten, node_parts, paths
-from ...user_lines import scipy_call
+from ...user_lines import scipy_call, within_scipy
 from ..options import refuse_argnums, refuse_position
 from .complex_rules import refuse_complex
-from .point_conversion import as_point, ragged
+from .point_conversion import HAVE_DTYPES, as_point, holds_integers, ragged
 
 ARRAYS = (np.ndarray, np.generic, float, int, complex, TracedArray, DeviceArray)
 ARRAY_OR_TUPLE = "must be either an array or a tuple of arrays but the"
@@ -288,3 +288,14 @@ def check_strict_gradient(gradient: Tape, traced: Traced, name: str) -> None:
                 " on the inputs (this would be violated by a linear function for example)."
             )
             raise failure(StrictError, traced.call, fact, ZEROS)
+
+
+def refuse_integers(args: tuple[object, ...], name: str, f: Function) -> None:
+    """Refuse integers of NumPy in a call of `name` that names the point at once, as torch does."""
+    one_array = len(args) == 1 and args[0].__class__ is np.ndarray
+    for leaf in args if one_array else flatten(args)[0]:
+        if isinstance(leaf, HAVE_DTYPES) and holds_integers(leaf) and not within_scipy():
+            dtype, how = leaf.dtype, "with x.astype(float)" if leaf.ndim else ": float(x)"
+            fact = f"only floating-point inputs can be differentiated, not {dtype}."
+            way = f"Convert it {how}.".replace(" :", ":")
+            raise failure(DtypeError, called(name, f), fact, way)

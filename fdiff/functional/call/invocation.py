@@ -17,9 +17,9 @@ from ...foreign_errors import not_foreign, update_wrapper
 from ...trace.trace_stack import occupied
 from ...tracebacks import trim
 from ..options import check_callable
-from .call_execution import of_partitions
 from .operator_call import Operator, OperatorCall
 from .prepared import AnyPrepared, Origin, Prepared
+from .stage_functions import of_partitions
 from .stages import result_of_call
 
 if TYPE_CHECKING:

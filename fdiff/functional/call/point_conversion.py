@@ -11,7 +11,7 @@ from ...device_arrays import DeviceArray
 from ...dispatch.arguments import Argnums, Body, Function
 from ...dispatch.capture_session import call_private
 from ...dispatch.program import Program
-from ...errors import DtypeError, DtypeWarning, InputError, called, failure, message, warn
+from ...errors import DtypeWarning, InputError, called, failure, message, warn
 from ...foreign_errors import not_foreign
 from ...ops.shapes.creation import array
 from ...trace import TracedArray
@@ -19,7 +19,7 @@ from ...trace.handler_arguments import resolve
 from ...tree import flatten, unflatten
 from ...user_lines import user_line, within_scipy
 
-_INTEGERS = (np.ndarray, np.integer, TracedArray)  # that have a dtype
+HAVE_DTYPES = (np.ndarray, np.integer, TracedArray)  # that have a dtype
 # What most points are: nothing to convert.
 _LEAVES = (np.ndarray, float, complex, TracedArray, DeviceArray)
 
@@ -83,17 +83,17 @@ def floating(args: tuple[object, ...], program: Program, f: Function) -> tuple[o
 
 def _floating(arg: object, program: Program, f: Function) -> object:
     if isinstance(arg, _LEAVES):
-        return _as_float(arg, program, f) if _of_integers(arg) else arg
+        return _as_float(arg, program, f) if holds_integers(arg) else arg
     arg = as_point(arg, called(program.name, f)) if program.lists else arg
     leaves, spec = flatten(arg)
-    if not any(map(_of_integers, leaves)):
+    if not any(map(holds_integers, leaves)):
         return arg
-    return unflatten(spec, [_as_float(x, program, f) if _of_integers(x) else x for x in leaves])
+    return unflatten(spec, [_as_float(x, program, f) if holds_integers(x) else x for x in leaves])
 
 
-def _of_integers(leaf: object) -> bool:
+def holds_integers(leaf: object) -> bool:
     """Whether a leaf is an int, Python's or NumPy's, or an array of ints on this machine."""
-    if isinstance(leaf, _INTEGERS):
+    if isinstance(leaf, HAVE_DTYPES):
         return leaf.dtype.kind in "iu"
     return type(leaf) is int
 
@@ -111,17 +111,6 @@ def _as_float(leaf: Any, program: Program, f: Function) -> object:
         fact = f"integers ({leaf.dtype}) are taken as float64 where they are differentiated."
         warn(message(call, fact, "Pass floats: x.astype(float), or float(x).", where), DtypeWarning)
     return leaf.astype(float)
-
-
-def refuse_integers(args: tuple[object, ...], name: str, f: Function) -> None:
-    """Refuse integers of NumPy in a call of `name` that names the point at once, as torch does."""
-    one_array = len(args) == 1 and args[0].__class__ is np.ndarray
-    for leaf in args if one_array else flatten(args)[0]:
-        if isinstance(leaf, _INTEGERS) and _of_integers(leaf) and not within_scipy():
-            dtype, how = leaf.dtype, "with x.astype(float)" if leaf.ndim else ": float(x)"
-            fact = f"only floating-point inputs can be differentiated, not {dtype}."
-            way = f"Convert it {how}.".replace(" :", ":")
-            raise failure(DtypeError, called(name, f), fact, way)
 
 
 def array_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:

@@ -12,7 +12,7 @@ from ...process.observed_spans import CACHE, CALL, DISPATCH, TRACE, Observer
 from ...trace import tracing
 from ...tree import flatten
 from ...user_lines import Line, is_internal
-from .call_execution import find_variant
+from .stage_functions import find_variant
 
 if TYPE_CHECKING:
     from .operator_call import OperatorCall

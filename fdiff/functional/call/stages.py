@@ -13,7 +13,10 @@ from ...hooks import hooks
 from ...process import anomaly_watch, observed_spans
 from ...trace import tracing
 from ...trace.trace_stack import occupied
-from .call_execution import (
+from .kink_policy import ASKED, policy, refuse_kinks
+from .late_functions import late
+from .operator_call import CallStage, OperatorCall
+from .stage_functions import (
     as_floats,
     at_point,
     close_abandoned,
@@ -25,9 +28,6 @@ from .call_execution import (
     run_plan,
     with_reports,
 )
-from .kink_policy import ASKED, policy, refuse_kinks
-from .late_functions import late
-from .operator_call import CallStage, OperatorCall
 
 # Imported by the first call that needs it.
 write_to_out = late("call.out_arguments", "write_to_out")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from ...errors import InputError, called, choice, failure
 from ...process.forking import late
 from ...tracebacks import public
-from ..call.call_execution import of_partitions
 from ..call.prepared import Origin, Prepared, example_arguments
+from ..call.stage_functions import of_partitions
 
 if TYPE_CHECKING:
     from .c_callables import CFunction

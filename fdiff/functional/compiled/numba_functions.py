@@ -17,8 +17,8 @@ from ...foreign_errors import hiding
 from ...process.forking import no_fork
 from ...tracebacks import public
 from ..annotations import P, R
-from ..call.call_execution import of_partitions
 from ..call.prepared import AnyPrepared, Origin, Prepared, example_arguments
+from ..call.stage_functions import of_partitions
 
 if TYPE_CHECKING:
     from .numba_calls import NumbaCallee

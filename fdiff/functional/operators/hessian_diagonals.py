@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Unpack, cast, overload
 
 import fdiff.intact_numpy as np
 
-from ...dispatch.arguments import Function, refuse_others, without_catch_alls
+from ...dispatch.arguments import Function
 from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, deriving, replay
 from ...dispatch.variant import Traced
 from ...errors import called
@@ -24,6 +24,7 @@ from ..call.operator_call import Operator
 from ..call.prepared import Prepared
 from ..call.results import gradients
 from ..options import LEFT_OUT, check_chunk, check_device
+from ..unknown_options import refuse_others, without_catch_alls
 from .block_results import zeros_beside
 from .dense_modes import BUDGET
 from .dense_sweeps import gradient_tape

@@ -14,7 +14,7 @@ from itertools import product as product_of
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from ...device_arrays import DEVICES
-from ...dispatch.arguments import Function, refuse_others, without_catch_alls
+from ...dispatch.arguments import Function
 from ...errors import called
 from ...tracebacks import trim
 from ..annotations import (
@@ -33,6 +33,7 @@ from ..annotations import (
 from ..call.operator_call import Operator
 from ..call.prepared import Prepared
 from ..options import LEFT_OUT, check_chunk, check_device, check_flags, mode_of, refuse_lower
+from ..unknown_options import refuse_others, without_catch_alls
 from .dense_plans import check_hessian, hessian_plan
 from .jacobians import dense, sparse_derivative
 from .products import TWO_SWEEPS, HvpPlan, product, refused

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
-from ...dispatch.arguments import Function, refuse_others, without_catch_alls
+from ...dispatch.arguments import Function
 from ...dispatch.fast_paths.fast_path import known_fast_path
 from ...dispatch.program import MOST_PROGRAMS
 from ...errors import called
@@ -37,6 +37,7 @@ from ..options import (
     check_flags,
     check_mode,
 )
+from ..unknown_options import refuse_others, without_catch_alls
 from .dense_plans import check_jacobian, jacobian_plan
 
 if TYPE_CHECKING:

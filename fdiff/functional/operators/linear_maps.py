@@ -11,9 +11,8 @@ from ...tracebacks import public, trim
 from ...transforms.linear_part import split
 from ...transforms.pipeline import LINEAR, derive
 from ..annotations import Derivatives, R
-from ..call.input_checks import check_inputs, check_outputs, check_vector
+from ..call.input_checks import check_inputs, check_outputs, check_vector, refuse_integers
 from ..call.operator_call import Operator, OperatorCall
-from ..call.point_conversion import refuse_integers
 from ..call.results import results, tangents
 from ..call.stages import result_of_call
 from ..options import check_callable

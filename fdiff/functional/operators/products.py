@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, Unpack, cast, overload
 
 from ...device_arrays import DEVICES
-from ...dispatch.arguments import ONCE, Argnums, Function, refuse_others, without_catch_alls
+from ...dispatch.arguments import ONCE, Argnums, Function
 from ...dispatch.fast_paths.fast_path import known_fast_path
 from ...dispatch.plans import Arrays, Effort, OperatorPlan, Run, derived_step
 from ...dispatch.program import MakePlan
@@ -23,6 +23,7 @@ from ..call.operator_call import Operator
 from ..call.prepared import Prepared
 from ..call.results import deliver, gradients, results, tangents
 from ..options import LEFT_OUT, check_argnums, check_callable, check_device, check_flags
+from ..unknown_options import refuse_others, without_catch_alls
 from .gradients import SWEEP
 
 if TYPE_CHECKING:

@@ -34,10 +34,10 @@ from ...trace.local_arrays import LocalArray
 from ...trace.trace_stack import forget_abandoned
 from ...tree import map_leaves
 from .device_calls import check_outer_device, placed, returned, tracing_for
-from .input_checks import check_point
+from .input_checks import check_point, refuse_integers
 from .kink_policy import mark_kinks
 from .late_functions import late
-from .point_conversion import floating, refuse_integers
+from .point_conversion import floating
 
 if TYPE_CHECKING:
     from .operator_call import OperatorCall
