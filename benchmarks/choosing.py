@@ -38,7 +38,11 @@ LENGTHS = (
     "newton_with_its_history", "waits_for_the_last", "arrays_until_left", "crossings",
 )  # fmt: skip
 JOINTS = ("independent", "bands")
-OBJECTS = ("particle", "record", "two_particles", "parts", "settings", "while_moving")
+OBJECTS = (
+    "particle", "record", "two_particles", "parts", "settings", "while_moving", "balls_in_a_list",
+    "pairs_of_balls",
+)  # fmt: skip
+CUTS = ("steps_by_a_table", "interpolates", "histogram", "numbers_of_steps")  # to ints
 METHODS = (
     "kalman", "derived", "set_properties", "of_a_global", "layers", "slots",
     "dataclasses_with_methods", "namespaces", "bound_methods", "one_holds_the_other",
@@ -109,7 +113,7 @@ def main() -> None:
     kinds = (
         ("forms", FORMS, 0.2, 60), ("containers", CONTAINERS, 0.2, 60), ("joints", JOINTS, 0.2, 60),
         ("elements", ELEMENTS, 0.2, 60), ("lengths", LENGTHS, 0.2, 60),
-        ("objects", OBJECTS, 0.2, 60),
+        ("objects", OBJECTS, 0.2, 60), ("cuts", CUTS, 0.2, 60),
         ("methods", METHODS, 0.2, 60), ("counts", COUNTS, 0.2, 60),
         ("statements", STATEMENTS, -0.9, 2000),
         ("returns", RETURNS, 0.2, 60), ("functions", FUNCTIONS, 0.2, 60), ("ints", INTS, 0.2, 60),

@@ -15,7 +15,7 @@ GRID = np.linspace(0.0, 3.0, 31)
 TABLE = np.sin(1.3 * GRID) + 0.2 * GRID
 
 
-def adaptive_steps(x):
+def steps_by_a_table(x):
     t, y, h = 0.0, x[0], 0.05
     while t < 0.5:
         u = min(abs(y), 2.9) * 10.0
@@ -119,7 +119,7 @@ def bits(x):
 
 
 PROGRAMS = (
-    adaptive_steps, interpolates, floors, searches, histogram, negative_places, numbers_of_steps,
+    steps_by_a_table, interpolates, floors, searches, histogram, negative_places, numbers_of_steps,
     counts, divides, bits,
 )  # fmt: skip
 
