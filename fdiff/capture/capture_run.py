@@ -69,8 +69,8 @@ class Capture:
       if it cannot;
     - ``depends(value)`` tells whether a derivative is taken for a traced value;
     - `call` is the public call, for messages;
-    - `tape`, where later calls may use the trace, has inputs for numbers and outputs for writes;
-    - ``denies()`` tells whether a key made of a differentiated value is not to be found;
+    - `tape` has inputs for numbers and outputs for writes, if later calls may use the trace;
+    - ``denies()`` tells whether dicts should miss a key that a differentiated value made;
     - a `tentative` run leaves nothing behind.
 
     `refused` are places that were to keep a traced value without a number, `overlapping` arrays
@@ -132,15 +132,15 @@ class Capture:
         return run
 
     def stop_repeating(self) -> None:
-        """No later call will do what this run writes: another function runs in the same trace."""
+        """Later calls do not repeat the writes of this run: the trace runs other functions too."""
         self.repeats.stop()
         for items in self._places.lists:
             items.whole()
 
     def discard(self) -> bool:
-        """Drop what the run has written in proxies, if it found inputs in place of numbers there.
+        """Drop the writes of the run to proxies, if it found inputs in place of numbers there.
 
-        False if something is written already.
+        Returns False if the run has already written to the outside.
         """
         if not self.repeats.speculates or self.repeats.direct or self.impurities.noted:
             return False
@@ -207,7 +207,7 @@ class Capture:
         return proxy, node
 
     def read(self, value: object, where: Where, place: WritePlace) -> Pair:
-        """As `wrap`, of what stands in a place that the run may write to."""
+        """As `wrap`, for the value in a place that the run may write to."""
         if (pair := self.repeats.number(value, where, place)) is not None:
             return pair
         return self.wrap(value, where)
@@ -322,29 +322,29 @@ class Capture:
     def copied(self, copy: Copy, real: Copy, where: Where, node: WriteTarget | None = None) -> None:
         """Remember a copy of a container of the user, which the run may write to.
 
-        Of attributes, `node` stands for the namespace or for the object.
+        For attributes, `node` stands for the namespace or for the object.
         """
         self._places.copies.append(ContainerCopy(copy, copy.copy(), real, where, node))
 
     def shared(self, value: object, where: Where) -> None:
-        """Remember a container or object of the user that the run has as it is."""
+        """Remember a container or object of the user that the run uses without a proxy."""
         self.state.remember(value)
         self._places.shared.append((value, where))
 
     def data(self, value: object, node: Content, where: Where) -> None:
-        """Remember data of the user that the run has as it is, and may write to."""
+        """Remember data of the user that the run uses without a proxy, and may write to."""
         self._places.data.append((value, node, where))
 
     def items(self, items: DictProxy) -> None:
-        """Remember what stands for a dict of the user, whose items the run may write."""
+        """Remember the proxy of a dict of the user, whose items the run may write."""
         self._places.items.append(items)
 
     def list(self, items: ListProxy) -> None:
-        """Remember what stands for a list of the user, which the run may append to."""
+        """Remember the proxy of a list of the user, which the run may append to."""
         self._places.lists.append(items)
 
     def plain(self, value: object) -> object:
-        """The key of the user's dict that `value` is."""
+        """The key of a dict of the user for which `value` stands."""
         if not traced_within(value):
             return self.original(value)
         try:
@@ -366,7 +366,7 @@ class Capture:
         self.repeats.filled(words, place, node, value)
 
     def written(self) -> bool:
-        """Whether `f` has written anything so far; the user's own may know it only at the end."""
+        """Whether `f` has written anything so far; the user's objects may get it at the end."""
         if any(words.startswith("a write to") for words in self.impurities.noted):
             return True
         return self.repeats.direct or self._places.written() or self.objects.written()
@@ -393,7 +393,7 @@ class Capture:
 
     @contextmanager
     def _refusing(self, place: str) -> Generator[None]:
-        """A value without a number is not stored in this place; the call will say so."""
+        """A context: a value without a number is not stored in this place, but noted as refused."""
         try:
             yield
         except NoValueError as error:

@@ -58,7 +58,7 @@ def retained_data() -> int:
 
 
 def unchanged(pins: Pins, places: Comparisons) -> bool:
-    """Whether what a pass found is where it was, as far as these of its places tell."""
+    """Whether the objects that a pass found are still in these of its places."""
     try:
         for fn, code in pins.codes:
             if fn.__code__ is not code:
@@ -74,7 +74,7 @@ def unchanged(pins: Pins, places: Comparisons) -> bool:
     return True
 
 
-_LOOKED_AT = 128  # dependencies that are held, whenever one more is
+_LOOKED_AT = 128  # dependencies that are looked at when one more is held
 
 
 class Held(dict["Dependencies", Pins]):
@@ -85,21 +85,21 @@ class Held(dict["Dependencies", Pins]):
         self._most = most
 
     def enter(self, reads: Dependencies, pins: Pins) -> None:
-        """Hold one more, and none that does not hold any more: the user may have dropped it all.
+        """Hold one more pass, and drop outdated passes, whose objects the user may have dropped.
 
-        Of many, some are looked at each time, in turn.
+        If many passes are held, some are looked at each time, in turn.
         """
         for other in [*self][:_LOOKED_AT]:
             if (old := self.pop(other, None)) is None:  # another thread took it
                 continue
-            # nothing is called for them: code of the user, or what fills inputs of another trace
+            # Only identities are compared: other places call the user's code, or fill inputs.
             places = tuple([place for place in old.places if place[0] in BY_IDENTITY])
             if len(self) < self._most and unchanged(old, places):
                 self[other] = old
         self[reads] = pins
 
     def take(self, others: Held) -> None:
-        """Hold what others hold, in their place."""
+        """Take over all that `others` hold."""
         while others:
             with Suppressed(KeyError):  # another thread took it
                 self.enter(*others.popitem())
@@ -133,7 +133,7 @@ def siblings(f: object, g: object) -> bool:
 
 
 def _are_siblings(f: object, g: object) -> bool:
-    """Whether two functions are siblings, or two methods equal: these are made at each look-up."""
+    """Whether two functions are siblings, or equal methods: each look-up makes a new method."""
     return siblings(f, g) or (type(f) is MethodType and f == g)
 
 
@@ -144,7 +144,7 @@ class Dependencies:
     can repeat them without running `f`. `opaque` names, in words, values that cannot be compared,
     and `lines` the user's lines that read them. `traced` says that the run read values of an
     enclosing trace, `once` that the next trace may hold for longer. A program that is opaque,
-    traced or for `once` holds for the run that made it and no other.
+    traced or for `once` holds only for the run that made it.
     """
 
     __slots__ = (
@@ -175,18 +175,18 @@ class Dependencies:
         self._walk(f)
 
     def _forget(self) -> None:
-        """Know of no pass."""
+        """Forget the last successful check."""
         self._held = Held(1)
         self._pins = ref(_NO_PINS)
 
     def hold_in(self, held: Held) -> None:
-        """Have passes held there from now on, and the latest one at once."""
+        """Hold later passes in `held` from now on, and the latest pass at once."""
         if held is not self._held:
             held.take(self._held)
             self._held = held
 
     def refresh(self, f: object) -> list[np.ndarray] | None:
-        """The captured arrays as `f` finds them now; None where the program no longer holds.
+        """The captured arrays as `f` finds them now; None if the program no longer holds.
 
         `f` is the function that was traced, or another with the same code. The list is shared:
         not to be written to.
@@ -197,7 +197,7 @@ class Dependencies:
         return self._current(pins.arrays)
 
     def _current(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        """The captured arrays of one call, which numbers that are read anew stand among."""
+        """The captured arrays of one call, among them the numbers that are read anew."""
         if self.effects is None or not self.effects.reads:
             return arrays
         current = [*arrays]
@@ -206,7 +206,7 @@ class Dependencies:
         return current
 
     def pins(self, f: object) -> Pins | None:
-        """Where the last pass looked, and what it found there, if `f` would have it look there."""
+        """The places and objects of the last pass, if a pass for `f` would visit these places."""
         pins = self._pins()
         return pins if pins is not None and self._serves(f, pins.function) else None
 
@@ -244,7 +244,7 @@ class Dependencies:
         return self._current(arrays)
 
     def _hold(self, pins: Pins) -> None:
-        """Know what was found last."""
+        """Remember the last successful check."""
         _alive[id(pins)] = pins
         self._held.enter(self, pins)
         self._pins = ref(pins)

@@ -36,7 +36,7 @@ class FormattedValue(NamedTuple):
 
 
 def goes_to(frame: FrameType, shows: Callable[[object], bool]) -> bool:
-    """Whether the value that an f-string formats in this frame ends in a call of what `shows`."""
+    """Whether the value formatted in this frame goes to a call of a function that `shows`."""
     names = _callee(frame.f_code, frame.f_lasti)
     if names is None:
         return False
@@ -52,9 +52,9 @@ def goes_to(frame: FrameType, shows: Callable[[object], bool]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _callee(code: CodeType, offset: int) -> tuple[str, ...] | None:
-    """The name of the function that is given the text made at `offset`: ``("log", "info")``.
+    """The name of the function that takes the text made at `offset`: ``("log", "info")``.
 
-    None where the text goes elsewhere.
+    None if the text goes elsewhere.
     """
     steps = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
     at = next((k for k, step in enumerate(steps) if step.offset == offset), len(steps))
@@ -74,12 +74,12 @@ def _callee(code: CodeType, offset: int) -> tuple[str, ...] | None:
         elif step.opname.startswith(("LOAD_FAST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")):
             return (str(step.argval), *names)
         elif step.opname != "PUSH_NULL":
-            return None  # what is called is computed
+            return None  # a computed function
     return None
 
 
 def _consumer(steps: list[dis.Instruction]) -> dis.Instruction | None:
-    """The call that takes the value on top of the stack, or a text that it is built into."""
+    """The call that takes the value on top of the stack, or the text built from the value."""
     above = 0  # values on top of it
     for step in steps:
         if step.opname in _NOTHING:
@@ -97,7 +97,7 @@ def _consumer(steps: list[dis.Instruction]) -> dis.Instruction | None:
 
 
 def _effect(step: dis.Instruction) -> tuple[int | None, int]:
-    """How many values an instruction takes from the stack, None if unknown, and leaves there."""
+    """The numbers of values that an instruction takes (None if unknown) and leaves."""
     name, arg = step.opname, step.arg or 0
     if name == "CALL":
         return arg + 2, 1

@@ -51,15 +51,15 @@ class FunctionCopies:
         return copy, node
 
     def _decorator(self, fn: FunctionType, where: Where) -> Pair:
-        """A function of a library: private if a decorator made it, so that it calls the user's.
+        """A function of a library; a private copy if a decorator made it, to watch the user's code.
 
-        Such are made by `contextlib`, or by a `numpy.errstate` that is used as a decorator.
+        Such functions are made by `contextlib`, or by a `numpy.errstate` used as a decorator.
         """
         if is_generic(fn):
             return wrap_generic(self.context, fn, where)
         contents = [attribute(cell, "cell_contents") for cell in fn.__closure__ or ()]
         if is_ours(fn.__globals__):
-            if "__fdiff_decorator__" in fn.__dict__:  # what it calls is the user's
+            if "__fdiff_decorator__" in fn.__dict__:  # it calls the user's code
                 return self._copy(fn, fn.__globals__, user_code=True)
             return fn, Identical(fn)
         if any(map(is_user_function, contents)):
@@ -75,7 +75,7 @@ class FunctionCopies:
     ) -> tuple[FunctionType, Attributes]:
         """A function of the same code with these globals and private cells.
 
-        Of a library's function only the cells that hold functions of the user are private.
+        For a library's function, only the cells that hold functions of the user are private.
         """
         code, closure = fn.__code__, fn.__closure__ or ()
         self.codes.append(code)
@@ -116,14 +116,14 @@ class FunctionCopies:
             node.parts.append(("__dict__", part))
 
     def _cell(self, cell: CellType, name: str) -> CellCopy:
-        """The private cell for a cell of the user, still empty: one for all functions."""
+        """The private cell, still empty, for a cell of the user; all functions share it."""
         if (copy := self.cells.get(id(cell))) is None:
             private = CellCopy(name, CellType(), cell, Attributes(CellType), [])
             copy = self.cells[id(cell)] = private
         return copy
 
     def _fill(self, cell: CellCopy) -> None:
-        """Put a proxy of what the user's cell holds into the private one, once."""
+        """Put a proxy of the content of the user's cell into the private cell, once."""
         if cell.put or isinstance(cell.node, Identical):
             return
         cell.put.append(MISSING)

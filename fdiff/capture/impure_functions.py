@@ -153,7 +153,7 @@ def _impure_reads(value: object, module: str) -> str | None:
 
 
 def _reads(module: str, name: str) -> str:
-    """The words for an impure function: what `os.getenv` reads."""
+    """The words for the reads of an impure function such as `os.getenv`."""
     # the module of the builtin `open` is `io`
     builtin = module == "builtins" or (module, name) == ("io", "open")
     deed = "shows" if name in {"pp", "pprint", "print"} else "reads"
@@ -161,7 +161,7 @@ def _reads(module: str, name: str) -> str:
 
 
 def _is_pure(module: str, name: str) -> bool:
-    """Whether the tables say so of a name in the standard library."""
+    """Whether a name in the standard library is pure according to the tables."""
     if name in _IMPURE_NAMES.get(module, "").split():
         return False
     return module in {*_PURE, "builtins"} or name in _PURE_NAMES.get(module, "").split()
@@ -205,7 +205,7 @@ def reading_methods(kind: type) -> frozenset[str]:
 
 
 def _public_module(kind: type) -> str:
-    """Where users import a class from: ``pathlib`` for ``pathlib._local``, ``io`` for ``_io``."""
+    """The public module of a class: ``pathlib`` for ``pathlib._local``, ``io`` for ``_io``."""
     first, *rest = module_name(kind).split(".")
     return ".".join([first.lstrip("_"), *(part for part in rest if not part.startswith("_"))])
 
@@ -284,7 +284,7 @@ class Impurities:
             self.noted[words] = user_line(2)
 
     def meet(self, value: object) -> bool:
-        """Note what is impure about a value that `f` has reached; whether anything is."""
+        """Note the impure parts of a value that `f` has reached; whether there are any."""
         kind = type(value)
         if kind in _SILENT:
             return False
@@ -300,7 +300,7 @@ class Impurities:
         return bool(words or names)
 
     def finish(self) -> dict[str, Line | None]:
-        """All that was noted, with the impure methods that `f` names of classes it has met."""
+        """All notes, and the impure methods named in `f` of classes that `f` has met."""
         for code in self.codes if self._methods else ():
             for name in sorted(names_in(code) & self._methods.keys()):
                 kind = self._methods[name]

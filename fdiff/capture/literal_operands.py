@@ -30,7 +30,7 @@ def is_literal(lines: Sequence[Line], value: np.ndarray) -> bool:
 
 
 def asks_for_literal(line: Line) -> bool:
-    """Whether a line asks for the truth of a comparison with a literal just before."""
+    """Whether a line asks for the truth of a comparison with a literal that it has just made."""
     code, at = line
     if isinstance(code, str):  # a file
         return False

@@ -3,7 +3,7 @@
 All reads of all paths are compared before a call, each place once. A number that several paths read
 anew in the same place is read once. The path of a call is known when the tape has run: the number
 of the path is the last of the values to be written, and the writes of that path are repeated in its
-own order. Where all paths write the same values there is no such number.
+own order. If all paths write the same values, there is no such number.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class MergedDependencies(Dependencies):
     """The dependencies of several paths (`paths`), which hold for the function `f`.
 
     `chosen` lists for each path its written values, as numbers among the values of all paths.
-    `first` is for each path the captured array at which the numbers that it reads anew begin;
-    `arrays` are like them. `same_writes` says whether all paths write the same values.
+    `first` is for each path the captured array at which the numbers that it reads anew begin; those
+    arrays are like `arrays`. `same_writes` says whether all paths write the same values.
     """
 
     __slots__ = ("_chosen", "_first_alike", "_paths", "_readers", "arrays", "first", "same_writes")
@@ -41,7 +41,7 @@ class MergedDependencies(Dependencies):
         writes = [_NOTHING if p is None or p.writes is None else p.writes for p in pins]
         reads = [_reads(path.effects, bound) for path, bound in zip(paths, writes, strict=True)]
         first_alike = [reads.index(key) for key in reads]
-        self._readers = [*dict.fromkeys(first_alike)]  # paths that read numbers for those like them
+        self._readers = [*dict.fromkeys(first_alike)]  # one of the paths that read the same numbers
         begins, arrays = dict[int, int](), list[np.ndarray]()
         for k in self._readers:
             begins[k] = len(arrays)
@@ -93,7 +93,7 @@ class MergedDependencies(Dependencies):
         return self._current(arrays)
 
     def _bound(self, writes: Sequence[BoundWrites]) -> BoundWrites | None:
-        """The writes of all paths; None where they go to other objects than before."""
+        """The writes of all paths; None if they go to other objects than before."""
         reads = [
             _reads(path.effects, bound) for path, bound in zip(self._paths, writes, strict=True)
         ]
@@ -145,7 +145,7 @@ def _of_path(afters: Sequence[After], chosen: Sequence[tuple[int, ...]]) -> Afte
 
 
 def _places_looked_at(pins: Iterable[Pins]) -> Comparisons:
-    """Where any path has looked other than in mappings and at code, and what stood there."""
+    """The visited places of all paths, with their objects; no mappings and no code."""
     kinds: dict[Callable[..., bool], list[object]] = {}
     for own in pins:
         for check, places in own.places:
@@ -155,7 +155,7 @@ def _places_looked_at(pins: Iterable[Pins]) -> Comparisons:
 
 
 def _distinct(places: Iterable[T]) -> tuple[T, ...]:
-    """Places that several paths have looked at, once: the paths read much the same."""
+    """Each place once: several paths visit much the same places."""
     return tuple({_identity(place): place for place in places}.values())
 
 

@@ -19,7 +19,7 @@ from .revalidation import Revalidation
 from .value_kinds import leaf_key, library_class, module_name
 
 LIMIT = 1 << 26  # bytes of one object that are compared
-# Of what Dask has not computed yet: what to write.
+# Advice on collections that Dask has not computed yet.
 TAKE_VALUES = (
     "Pass its values: `numpy.asarray(x)`, `x.compute()`, or `x.result()` of a Future. Where they do"
     " not fit into memory, sum over their partitions: `fdiff.distributed.sum_over(f, x)`."
@@ -58,7 +58,7 @@ def is_table(value: object) -> bool:
 def lazy_words(value: object) -> str:
     """The name of a lazy collection of Dask; "" for any other value.
 
-    Functions and classes of Dask count, by which code makes such objects. Nothing is computed.
+    Dask's functions and classes count, because code makes collections by them. Nothing is computed.
     """
     if "dask" not in sys.modules:
         return ""
@@ -77,13 +77,13 @@ def lazy_words(value: object) -> str:
 
 
 def refuse_lazy(value: object, call: str, place: str) -> None:
-    """Refuse what Dask has not computed yet, which the user calls `place`."""
+    """Refuse a collection that Dask has not computed yet; `place` is the user's name for it."""
     if words := lazy_words(value):
         raise failure(InputError, call, f"{place} is {words}.", TAKE_VALUES)
 
 
 def _own_module(value: object) -> object:
-    """The module that an object names as a function does, such as one that a decorator made."""
+    """The ``__module__`` in an object's own namespace, as functions and wrappers have it."""
     own = getattr(value, "__dict__", None)
     return own.get("__module__") if isinstance(own, dict) else None
 
@@ -110,7 +110,7 @@ def _array_key(value: np.ndarray) -> Hashable | None:
 
 
 def _sparse_key(attributes: Mapping[str, object]) -> Hashable | None:
-    """Arrays, and tuples of arrays, are all there is to a sparse matrix beside its shape."""
+    """The key of a sparse matrix, which has arrays, tuples of arrays, and a shape."""
     parts: list[Hashable] = []
     for name, value in sorted(attributes.items()):
         items: Iterable[object] = value if isinstance(value, tuple) else (value,)
@@ -118,7 +118,7 @@ def _sparse_key(attributes: Mapping[str, object]) -> Hashable | None:
             key = _array_key(item) if isinstance(item, np.ndarray) else (leaf_key(item),)
             if key is None or (not isinstance(item, np.ndarray) and isinstance(item, dict)):
                 return None
-            if not name.startswith(("_has", "has_")):  # what is known of the order of entries
+            if not name.startswith(("_has", "has_")):  # flags about the order of entries
                 parts.append((name, key))
     return tuple(parts)
 

@@ -27,7 +27,7 @@ _LOGGING = (*_LEVELS, "log")  # functions of `logging`, and methods of loggers
 _FILES = frozenset((io.TextIOWrapper, io.StringIO, io.BytesIO, io.BufferedWriter))
 _WRITING = frozenset(("write", "writelines", "flush"))
 
-# Where code runs once for many trips: what refuses a deed that each trip would do in its own way.
+# While code runs once for many trips: the function that refuses to show text once for all trips.
 refusing: ContextVar[Callable[[str], NoReturn] | None] = ContextVar("fdiff.refusing", default=None)
 # Whether text is made to be shown, and goes nowhere else.
 showing: ContextVar[bool] = ContextVar("fdiff.showing", default=False)
@@ -94,7 +94,7 @@ class Log(ShownCall):
 def _record(
     logger: logging.Logger, level: int, place: tuple[str, int, str], text: object, *args: object
 ) -> None:
-    """Log as if a line of the user's code did."""
+    """Log a record as if a line of the user's code logged it."""
     if logger.parent is None and not logger.handlers:  # as the functions of `logging` do
         sys.modules["logging"].basicConfig()
     if logger.isEnabledFor(level):

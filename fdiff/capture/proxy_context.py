@@ -108,7 +108,7 @@ def itself(value: object) -> object:
 
 
 def plain(call: object) -> object:
-    """The result of a call that need not be kept from the trace."""
+    """The result of a call that need not be hidden from the trace."""
     return cast("Callable[[], object]", call)()
 
 

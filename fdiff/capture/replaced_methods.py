@@ -20,7 +20,7 @@ _OPERATORS = frozenset(
     __truediv__""".split()  # noqa: SIM905 - a list of words
 )
 _MOCKS = "unittest.mock"
-# An object or a class, whose names these are: a class gives another view of them at each call.
+# An object or a class, and its namespace: a class gives a new view of it at each look-up.
 Space = tuple[object, Mapping[str, object]]
 
 
@@ -32,7 +32,7 @@ class LibraryMethods:
         self._met: dict[int, tuple[object, list[Space], set[str]]] = {}
 
     def meet(self, value: object) -> bool:
-        """Note what is impure about a value; whether methods of it are not the library's."""
+        """Note the impure parts of a value; whether some of its methods are not the library's."""
         self._impurities.meet(value)
         kind = value if isinstance(value, type) else type(value)
         if not kind.__flags__ & HEAP or kind.__module__ == _MOCKS or not library_class(kind):

@@ -21,7 +21,7 @@ Call = tuple[Callable[..., object], tuple[object, ...], dict[str, object]]
 Codes = tuple[tuple[FunctionType, CodeType], ...]
 
 
-# By kind of place, a function that compares, and what was found in the places of that kind.
+# For each kind of place, a function that compares, and the objects found in those places.
 Comparisons = tuple[tuple[Callable[..., bool], tuple[object, ...]], ...]
 
 
@@ -120,7 +120,7 @@ class Revalidation:
         return False
 
     def other(self, node: Dependency, value: object) -> bool:
-        """Whether this object was met at another node, or another object here: identities count."""
+        """Whether this object was met at another node, or another object at this node."""
         partner = self.nodes.setdefault(id(node), value)
         return partner is not value or self.nodes.setdefault(id(value), node) is not node
 

@@ -125,7 +125,7 @@ class SymbolicNumber:
         return holds
 
     def _other_operand(self, other: object) -> object:
-        """The other operand; of other conditions its value, on which the trace relies."""
+        """The other operand; with other conditions, its value, on which the trace relies."""
         foreign = isinstance(other, SymbolicNumber) and not other.belongs_to(self._conditions)
         return plain_number(other) if foreign else other
 

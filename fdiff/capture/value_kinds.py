@@ -244,7 +244,7 @@ def ordinary(kind: type) -> bool:
 def exception_data(kind: type) -> dict[str, object] | None:
     """Data and functions in an exception class of the user, if nothing else can change it.
 
-    None where its functions read anything outside, or its data are not compared by value.
+    None if its functions read anything outside, or its data are not compared by value.
     """
     if not (issubclass(kind, BaseException) and ordinary(kind)):
         return None
@@ -325,7 +325,7 @@ def record_class(kind: type) -> bool:
 
 
 def is_record(value: object) -> bool:
-    """Whether the fields of its dataclass are all data that `value` has."""
+    """Whether `value` has no data beside the fields of its dataclass."""
     kind = type(value)
     if not (ordinary(kind) and dataclasses.is_dataclass(kind)):
         return False
@@ -381,7 +381,7 @@ def traced_within(value: object) -> bool:
 def constant_of(value: object) -> np.ndarray | None:
     """The read-only array that an object of another class stands for, if it is a constant.
 
-    So is a recorded array that requires no gradient (`autograd/arrays/recorded_array.py`).
+    A recorded array that requires no gradient is a constant (`autograd/arrays/recorded_array.py`).
     """
     read = getattr(type(value), "__fdiff_constant__", None)  # attributes may be made when asked for
     return read.fget(value) if isinstance(read, property) and read.fget is not None else None

@@ -31,7 +31,7 @@ ARRAYS_ALONE = (
     "Differentiate by an array, or a tuple, list, dict or dataclass of arrays: argnums names the"
     " argument. Other classes of yours take part once fdiff.register_pytree knows them."
 )
-WAY_OUT = "__fdiff_way_out__"  # of a class of ours that operators do not take: what to write
+WAY_OUT = "__fdiff_way_out__"  # attribute of fdiff's classes that operators refuse: advice
 TAKE_NUMBERS = "Pass its numbers: `series.to_numpy()`, `frame.to_numpy()`."
 ONCE = "Name each argument once; -1 is the last one."
 NUMERIC = "biufc"  # kinds of dtypes that are traced; strings, dates, records and objects are not
@@ -96,7 +96,7 @@ def is_direct(leaf: object) -> bool:
 def native(leaf: object) -> np.ndarray:
     """An argument as an input of the tape: in native byte order; without axes, a scalar."""
     if isinstance(leaf, np.ndarray):
-        array = np.asarray(leaf)  # a plain array of a memmap
+        array = np.asarray(leaf)  # a plain array in place of a memmap
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         return array if array.ndim else array[()]
@@ -105,7 +105,7 @@ def native(leaf: object) -> np.ndarray:
 
 
 def differentiated(args: tuple[object, ...], argnums: Argnums, call: str) -> tuple[list[int], Spec]:
-    """Which leaves of the arguments are differentiated, in the order of `argnums`; their spec."""
+    """The numbers of the differentiated leaves, in the order of `argnums`, and their spec."""
     if argnums is None:
         return [], Spec(tuple)
     counts, specs = [], []

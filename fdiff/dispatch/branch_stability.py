@@ -19,8 +19,8 @@ MISS = 8  # what a call on a new path adds to the score of its signature; other 
 UNSTABLE = ALTERNATIVES * MISS  # the score from which on derivatives are taken eagerly
 FEW = 8  # guards of a function that has few paths
 MOST_PATHS = 64  # paths of eager calls that are remembered, and traces that are merged into one
-SHARE = 4  # merged paths that let one more trace be kept, and demand it for the next merge
-SETTLED = 8  # eager calls in a row on paths known by then, after which traces are kept again
+SHARE = 4  # for so many merged paths, one more trace is kept, and needed for the next merge
+SETTLED = 8  # after so many eager calls in a row on earlier paths, traces are kept again
 
 
 class BranchStability:
@@ -39,7 +39,7 @@ class BranchStability:
         self.recent: dict[int, None] = {}  # the last paths of eager calls
         self.seconds = 0.0  # spent in eager calls, which pays for a kernel of merged traces
         self.switches = 0  # how many calls took another path than the call before
-        self.run = 0  # how many calls in a row took one of them
+        self.run = 0  # how many calls in a row took a recent path
         self.recurring: set[int] = set()  # the paths of those calls
 
     def unstable(self) -> bool:
@@ -47,9 +47,9 @@ class BranchStability:
         return self.score >= UNSTABLE
 
     def miss(self, guards: int, *, rolled: bool = False) -> None:
-        """No kept trace holds for a call, which has been traced with `guards` guards.
+        """Note that no kept trace holds for a call, whose new trace has `guards` guards.
 
-        A loop that is a node (`rolled`) is traced again sooner than run eagerly.
+        The miss does not count if a loop became a node (`rolled`): eager calls would unroll it.
         """
         if rolled:
             return
@@ -57,12 +57,12 @@ class BranchStability:
         self.score += self.weight
 
     def hit(self) -> None:
-        """A kept trace holds for a call."""
+        """Note that a kept trace holds for a call."""
         if self.score > 0:
             self.score -= 1
 
     def switched(self) -> bool:
-        """A kept trace holds that did not hold for the call before; whether to merge them now."""
+        """Note that another kept trace holds than before; whether to merge the traces now."""
         self.switches += 1
         return self.switches >= SETTLED and not self.switches & (self.switches - 1)
 

@@ -49,11 +49,11 @@ class CallToTrace(NamedTuple):
 
     `body` runs the user's function `f` on traced arguments, `call` is the public call. `leaves` and
     `spec` are the flattened arguments, `wrt` the positions of the differentiated leaves, `in_spec`
-    the structure of these. The tapes shall run on `device`; an `eager` trace is for this call, and
-    a trace that is wanted `once` is kept for no other, whatever the function reads. With `repeats`,
-    later calls may do again what the run writes to the outside. Conditions on `denied` lines are
-    taken as they are around the point (`memo_derivatives.py`). With `restarts`, ManyQuestionsError
-    leaves a run that asks for many values, if `f` has written nothing by then.
+    the structure of these. The tapes run on `device`. An `eager` trace is for this call alone; so
+    is a trace made `once`, whatever the function reads. With `repeats`, later calls may repeat the
+    writes of the run to the outside. Conditions on `denied` lines are decided as they are around
+    the point (`memo_derivatives.py`). With `restarts`, a run that asks for many values ends with
+    ManyQuestionsError, if `f` has written nothing so far.
     """
 
     body: Function
@@ -74,7 +74,7 @@ class CallToTrace(NamedTuple):
 def trace_once(request: CallToTrace) -> tuple[Variant, tuple[object, ...], Session | None]:
     """Run the function of a call on traced arguments once.
 
-    Returns the variant, without a plan, what the inputs of its tape beyond the arguments stand for,
+    Returns the variant without a plan, the meanings of the inputs of its tape beyond the arguments,
     and the session.
     """
     call, leaves, wrt = request.call, request.leaves, request.wrt
@@ -116,7 +116,7 @@ def trace_once(request: CallToTrace) -> tuple[Variant, tuple[object, ...], Sessi
 
 
 def _number(out: object) -> object:
-    """A Python number in a result, or its type if the tape computes it; None of others."""
+    """A Python number in a result, or its type if the tape computes it; None for others."""
     if isinstance(out, ResultNumber):
         return out.python
     return out if type(out) in NUMBERS else None
@@ -176,7 +176,7 @@ class _Run:
 
 
 def _unless_complex(traced: Traced) -> Traced:
-    """With an ordinary tape where numbers are complex, since eager derivatives are real."""
+    """The trace; its tape is ordinary if numbers are complex, as eager derivatives are real."""
     tape, trace = traced.tape, traced.eager
     types = (*tape.output_types, *traced.wrt_types)
     if trace is None or all(t.dtype.kind != "c" for t in types):
@@ -193,9 +193,9 @@ def _shortened(tape: Tape) -> Tape:
 
 
 def _may_be_used_again(request: CallToTrace, run: _Run, *, shown: bool) -> bool:
-    """Whether later calls may use this trace. Where they may not, the user is told why, once.
+    """Whether later calls may use this trace; if not, the user is told the reason, once.
 
-    `shown`: whether text was made of a traced value.
+    `shown` says whether text was made from a traced value.
     """
     if any(isinstance(leaf, TracedArray) for leaf in request.leaves) or any(
         reads.traced for _, reads in run.inner
@@ -210,7 +210,7 @@ def _may_be_used_again(request: CallToTrace, run: _Run, *, shown: bool) -> bool:
 def _reasons_to_retrace(
     request: CallToTrace, run: _Run, *, shown: bool
 ) -> list[tuple[str, Line | None]]:
-    """Reads that a later call cannot compare with this one, in words, with their lines."""
+    """Reads that later calls cannot compare, in words, with their lines."""
     reasons: list[tuple[str, Line | None]] = [
         (f"an argument of type {type(leaf).__name__}", None)
         for leaf in request.leaves
@@ -228,7 +228,7 @@ def _reasons_to_retrace(
 
 
 def warn_of_retracing(request: CallToTrace, reason: str, line: Line | None) -> None:
-    """Say once for each function that it is traced at each call."""
+    """Warn, once for each function, that the function is traced at each call."""
     where, code = line or user_line(), getattr(request.f, "__code__", None)
     if code is None:
         key = type(request.f).__qualname__, request.call, where and numbered(where)
@@ -246,5 +246,5 @@ def warn_of_retracing(request: CallToTrace, reason: str, line: Line | None) -> N
     )
 
 
-_warned: dict[object, None] = {}  # nothing of the user's, which would live as long
+_warned: dict[object, None] = {}  # no objects of the user, which would live as long
 _MOST_WARNED = 4096

@@ -50,8 +50,8 @@ class CaptureSession:
     function, its number there, and the traced array that stands for it.
     If the trace is to be kept (`repeats`), later calls repeat the writes of a single function.
 
-    Conditions that hold at this point alone are decided as they are around it if they are among the
-    `denied`; such a run leaves nothing behind. `met` says by line which of them were strong.
+    The `denied` conditions, which hold at this point alone, are decided as they are around the
+    point; such a run leaves nothing behind. `met` says by line which of them were strong.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class CaptureSession:
     ) -> None:
         self.repeats = repeats
         self._denied = denied
-        self._trace = ref(trace)  # which knows this session: no reference goes round
+        self._trace = ref(trace)  # weak, because the trace refers to this session
         self.parts: list[tuple[Callable[..., object], Capture]] = []
         self.captured: list[tuple[int, int, TracedArray]] = []
         self.running: list[Capture] = []  # of the functions that run, innermost last
         self.over: list[Capture] = []  # of those that have run, in the order in which they ended
         self.met: dict[Line | None, bool] = {}  # conditions that hold at this point alone
         self.denials = 0
-        self.results: dict[str, list[list[object]]] = {}  # of the traces that met such
+        self.results: dict[str, list[list[object]]] = {}  # of the traces that met such conditions
         self.stored: set[str] = set()  # the places that the functions stored something in
 
     @property
@@ -115,17 +115,17 @@ class CaptureSession:
         return watched_run
 
     def _viewed(self, array: object) -> DeviceArray:
-        """A captured array of another library, as it lies on the device that the trace is for."""
+        """A captured array of another library, as an array on the device of the trace."""
         if stack.device == CPU:
             refuse_device_array(array, self.trace.call)
         return kernels.cuda_device(self.trace.call).view(array)
 
     def note(self, reason: str) -> None:
-        """A reason why no later call may use the trace."""
+        """Note a reason why no later call may use the trace."""
         self.parts[0][1].note(reason)
 
     def formatted(self, value: object, spec: str, text: str, frame: FrameType) -> str | None:
-        """The text that an f-string holds in place of a value; None where it may not show it."""
+        """The text for a value in an f-string; None if the f-string may not show the value."""
         return (
             self.running[-1].repeats.formatted(value, spec, text, frame) if self.running else None
         )
@@ -147,7 +147,7 @@ class CaptureSession:
             return cast("Function", call)()
 
     def original(self, value: object) -> object:
-        """The user's own object, where `value` is its proxy."""
+        """The user's own object behind a proxy; any other value as it is."""
         for _, capture in self.parts:
             if (value_before := capture.original(value)) is not value:
                 return value_before
@@ -187,18 +187,18 @@ class CaptureSession:
         self.stored |= {self.parts[part][1].array(number)[1] for part, number, _ in filled}
 
     def asks_around(self) -> bool:
-        """Whether a condition may guard a memo: a strong one, or `f` stores something."""
+        """Whether a condition may guard a memo: it is strong, or `f` stores something."""
         return any(self.met.values()) or any(c.repeats.names().stored for _, c in self.parts)
 
     def discard(self) -> bool:
-        """Drop what a run was to write, if it found inputs in place of numbers: it runs again."""
+        """Drop the writes of a run that found inputs in place of numbers: the run is repeated."""
         if len(self.parts) != 1 or not self.parts[0][1].discard():
             return False
         self.captured, self.over = [], []
         return True
 
     def restart(self) -> None:
-        """Leave a run of one function, whose loops shall choose, unless it has done something."""
+        """Leave a run that has written nothing: it is repeated with loops that choose branches."""
         trace = self.trace
         if len(self.parts) != 1 or not looks_for_loops(trace) or any(self._filled()):
             return
@@ -212,7 +212,7 @@ class CaptureSession:
         return (x for x in self.captured if x[2].id != x[2].made)
 
     def _store(self, capture: Capture, number: int, handle: TracedArray) -> None:
-        """Write to a captured array what the run stored in it; the tape reads its old entries."""
+        """Write the entries stored by the run to a captured array; the tape reads the old ones."""
         array, place = capture.array(number)
         if not isinstance(array, np.ndarray):
             fact = f"`f` writes to the array `{place}`, which lies on a GPU."
@@ -237,13 +237,13 @@ class CaptureSession:
     # ------------------------------------------------------------- what `f` keeps between calls
 
     def order(self) -> tuple[tuple[int, int], ...]:
-        """Of each captured array the function that read it, and its number there."""
+        """For each captured array, the function that read it and its number in that function."""
         return tuple((part, number) for part, number, _ in self.captured)
 
     def only_here(self, *, strong: bool) -> bool:
-        """Note a condition that holds at this point alone; whether to take it as around the point.
+        """Note a condition that holds at this point alone; whether to decide it as around it.
 
-        It is `strong` if a differentiated value itself equals another one.
+        The condition is `strong` if a differentiated value itself equals another value.
         """
         trace = stack.traces[-1]
         trace.only_here, where = True, trace.where()
@@ -256,17 +256,17 @@ class CaptureSession:
         return True
 
     def _misses(self) -> bool:
-        """Whether a key made of a differentiated value, which a dict has, is not to be found."""
+        """Whether a dict should miss a key that it has, if a differentiated value made the key."""
         return self.only_here(strong=True)
 
     def ended(self, call: str, results: list[object]) -> None:
-        """Note the results of a trace that met such a condition."""
+        """Note the results of a trace that met conditions that hold at this point alone."""
         self.results.setdefault(call, []).append(results)
 
     def check(self) -> None:
         """Raise if the run kept a traced value that has no number.
 
-        Or if an array has a number and no input, as an exception that `f` caught came in between.
+        Raise also if an array has a number and no input, because `f` caught an exception meanwhile.
         """
         if sum(len(capture.arrays) for _, capture in self.parts) != len(self.captured):
             fact = "`f` caught an exception that arose while fdiff read an array for it."
@@ -310,9 +310,9 @@ def session_of(
     repeats: bool,
     denied: Container[Line | None] | None = None,
 ) -> Generator[CaptureSession]:
-    """The session of the outermost trace, opened if `trace` is that one.
+    """The session of the outermost trace, opened if `trace` is the outermost trace.
 
-    At its end `inner` gets each function that ran, with what it read.
+    At the end of the session, `inner` gets each function that ran, with its reads.
     """
     root = root_trace()
     if root is trace:

@@ -46,7 +46,7 @@ class TraceResult(NamedTuple):
 
 
 def trace_checking_memos(request: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
-    """A variant of a call, and what the inputs of its tape beyond the arguments stand for."""
+    """A variant of a call, and the meanings of the inputs of its tape beyond the arguments."""
     here = TraceResult(*trace_once(request))
     session = here.session
     if isinstance(session, CaptureSession) and session.met and session.asks_around():
@@ -75,9 +75,9 @@ class _Denied:
 
 
 class _Trial:
-    """One more trace of a call, which tells what the branches on some lines, or on all, amount to.
+    """One more trace of a call, which shows the effect of denied branches on `lines` (None: all).
 
-    Without the last of these branches, the run stores something in the places `before`.
+    A run without the last of these denials stores something in the places `before`.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class _Trial:
         try:
             result = TraceResult(*trace_once(call))
         except not_foreign(Exception, again=partial(trace_once, call)) as error:
-            # The user's code takes a path that it did not take.
+            # The user's code takes a path here that it does not take in the plain call.
             self.error = error
         self.asked = [*denied.asked]
         met, self.differs, self.same_value = around.session.met, True, False
@@ -106,14 +106,14 @@ class _Trial:
             self.same_value = _all_agree(around.session.results, result.session.results)
         self.result = result
         self.strong = any(met.get(line, True) for line in self.asked)
-        # Whether it has the same value where a memo may have been missed: with a derivative, as
-        # `f` may take a branch to avoid a singularity.
+        # A trial counts if it missed a memo, perhaps, and has the same value and a finite
+        # derivative: `f` may branch to avoid a singularity.
         may = self.same_value and (self.strong or bool(self.more))
         self.accepted = may and result is not None and _is_smooth(request, result)
 
     @property
     def lost(self) -> bool:
-        """Whether a kept value was found that `f` does not compute again."""
+        """Whether the call used a kept value that `f` does not compute again."""
         failed = self.error is not None
         return self.strong and not self.same_value and (failed or bool(self.more))
 
@@ -127,9 +127,9 @@ class _AroundAPoint:
         self.session = session
 
     def taken(self) -> TraceResult | None:
-        """The trace to take in place of that at the point; None if that is right.
+        """The trace to use in place of the trace at the point; None if the latter is right.
 
-        TraceError if `f` found what an earlier call kept and does not compute it again.
+        Raises TraceError if `f` used a value of an earlier call and does not compute it again.
         """
         every = _Trial(self)
         if not every.differs:

@@ -1,7 +1,7 @@
 """Merged variants: several traces of a function that branches, as one tape that selects.
 
-Where a function takes one of a few paths, its guards would be checked path by path, and a program
-that alternates would run a check before each call. Short paths are all computed, together with the
+If a function takes one of a few paths, its guards would be checked path by path, and a program that
+alternates would run a check before each call. So short paths are all computed, together with the
 guards of each, and a select takes the results of the path whose guards hold: common operations are
 computed once, and derivatives go through the select to that path alone. Paths that may raise an
 error are not merged, because all paths run.
@@ -30,7 +30,7 @@ from .variant import Conditions, Traced, Variant
 FIRST = 3  # paths that are merged at first, and then again
 NODES = 2000  # of all paths and their guards together
 ENTRIES = 64  # of the largest array: larger ones cost more than a check
-# What raises no error, whatever it is given.
+# Operations that raise no error for any operands.
 _SAFE = {
     Kind.VALUE, Kind.IOTA, Kind.RESHAPE, Kind.TRANSPOSE, Kind.BROADCAST, Kind.SLICE, Kind.UNSLICE,
     Kind.UPDATE, Kind.CONCATENATE, Kind.PLACE, Kind.SUM, Kind.PROD, Kind.MAX, Kind.MIN, Kind.ANY,
@@ -39,11 +39,11 @@ _SAFE = {
 
 
 def merge(kept: Sequence[Variant], f: object, *, at_once: bool = False) -> Variant | None:
-    """The newest of `kept`, and all that are like it, as one variant without a plan.
+    """One variant, without a plan, merged from the newest of `kept` and all variants like it.
 
-    None while there are few of them compared with those that have been merged before, unless
-    calls alternate so often that they are merged `at_once`. Traces that do not hold for `f` now are
-    left out, as all of them are compared before each call.
+    None if they are few compared with the variants merged before, unless calls alternate so often
+    that they are merged `at_once`. Traces that do not hold for `f` now are left out, because the
+    reads of all merged traces are compared before each call.
     """
     newest = next((v for v in kept if not v.paths), kept[0])
     if not _is_simple(newest):
@@ -131,7 +131,7 @@ def _agree(variant: Variant, other: Variant) -> bool:
 
 
 def _decisions(variant: Variant) -> object:
-    """How numbers that are read anew decide what is done; None where they decide nothing."""
+    """The decisions that depend on numbers read anew; None if there are none."""
     effects = variant.conditions.inner[0][1].effects
     return effects.before if effects is not None and effects.decides else None
 
@@ -156,9 +156,9 @@ def _choosing(
     chosen: Sequence[tuple[int, ...]],
     many: int,
 ) -> tuple[Tape, Tape, Tape | None]:
-    """The results of the path whose guards hold, whether any path's do, and what that path writes.
+    """The results of the path whose guards hold, whether there is such a path, and its writes.
 
-    It writes `many` values at most. Where not all paths write the same, its number comes last.
+    A path writes `many` values at most. If paths write different values, its number comes last.
     """
     count, size = len(traces[0].positions), len(traces[0].tape.outputs)
     types = [

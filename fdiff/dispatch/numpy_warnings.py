@@ -62,12 +62,12 @@ def warn_after_hint(
     if variant.traced.eager is None:
         variant, arrays = variant.taken(arrays)
         long, inspected = _has_many_trips(variant.traced.tape), variant.doubts
-        if not (long and hasattr(f, "program")):  # an operator's result looks into its own hints
+        if not (long and hasattr(f, "program")):  # prepared functions follow their own hints
             inspected.inspector = inspected.inspector or inspector_of(variant.traced.tape)
             warned: list[Noted] = warned_of(inspected.inspector, arrays)
             doubts.false = 0 if warned else doubts.false + 1
             slow = long and not _sets_states(variant)
-            # A second call might find its world changed, or change it.
+            # A second call might read state that the first has changed, or change it.
             if not warned or slow or not variant.conditions.cacheable or variant.repeats:
                 _warn_all(warned)
                 return
@@ -75,7 +75,7 @@ def warn_after_hint(
 
 
 def _has_many_trips(tape: Tape) -> bool:
-    """Whether NumPy would take long for the loops of a tape, or none knows their trips."""
+    """Whether the loops of a tape take NumPy long, or the numbers of trips are unknown."""
     loops = [dict(tape.nodes[i].params) for i, _, _ in tape.bodies()]
     return any("cond" in loop or loop.get("length", 0) > _MOST_TRIPS for loop in loops)
 
@@ -97,7 +97,7 @@ def warning_hook(
 ) -> Callable[..., None]:
     """The function that a fast path's entry stub calls after a hint, with the arguments.
 
-    Where `f` is None, the function comes before the arguments.
+    If `f` is None, the hook takes the function before the arguments.
     """
 
     def hinted(*args: object, **kwargs: object) -> None:
@@ -120,7 +120,7 @@ def warning_hook(
 
 
 def _would_reach_user(doubts: Doubts, variant: Variant) -> bool:
-    """Whether a warning or an error would reach the user, under his filters and `errstate`."""
+    """Whether a warning or an error would reach the user, under the filters and `errstate`."""
     rare = doubts.rare()
     modes = {mode for kind, mode in np.geterr().items() if kind in KINDS}
     if modes - {"ignore", "warn"} or _sets_states(variant, _STRICT):
@@ -175,7 +175,7 @@ def _call_plainly(program: Program, f: Function, arguments: Arguments) -> None:
     except (FloatingPointError, Warning):
         raise
     except Exception:
-        if "call" in np.geterr().values():  # it may be raised by what the user has called
+        if "call" in np.geterr().values():  # the user's callback may have raised it
             raise
     finally:
         taken()

@@ -44,7 +44,7 @@ class Effort:
     def stage(self, call: str, length: int = 0) -> Stage:
         """The stage in which the tapes of a public call are made from a trace of `length` nodes.
 
-        Without the number it is part of a stage that a profiler sees.
+        Without `length`, a profiler sees it as a transform.
         """
         seconds, category = self.seconds * length, "" if length else TRANSFORM
         return Stage(
@@ -90,7 +90,7 @@ class PlanStep:
             self.runner.account.call = call
 
     def compile_when_called(self, compiler: str) -> None:
-        """Have the first call compile a kernel, by this compiler where one is named."""
+        """Make the first call compile a kernel, by this compiler if it is named."""
         if compiler:
             call, self.runner = self.runner.account.call, self.runner.with_compiler(compiler)
             self.runner.account.call = call
@@ -131,7 +131,7 @@ class OperatorPlan:
 
     `run` executes a step, or inside another trace replays its tape. `order` is the order of the
     derivative, `of` are the differentiated outputs (None: all), and `guards` says whether the steps
-    check the guards of the trace, so that nobody needs to check them before.
+    check the guards of the trace, so that callers need not check them.
     """
 
     guards = False

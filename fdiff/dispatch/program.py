@@ -115,7 +115,7 @@ class Program:
         self.reset()
         self.held = Held(HELD)  # by the latest calls, and taken by prepared functions
         self.ratios: list[float] = []  # times of eager calls by their operations' times
-        self.seconds = 0.0  # spent in eager calls since the user was told
+        self.seconds = 0.0  # spent in eager calls since the last warning
         self.steady = False  # whether the last two calls took the same path
         self.told_of_integers = False  # that they are taken as floats
         _every[id(self)] = self
@@ -201,7 +201,7 @@ class Program:
         return program.trace(f, args, kwargs)
 
     def _is_full(self) -> bool:
-        """Whether the oldest of many signatures is dropped: of lengths in turn none should be."""
+        """Whether to drop the oldest signature; calls of alternating lengths should drop none."""
         nodes = sum(len(variants[0].traced.tape.nodes) for variants in [*self.variants.values()])
         return len(self.variants) > MOST_VARIANTS or nodes > NODES
 
@@ -224,7 +224,7 @@ class Program:
     def latest(
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Variant | None:
-        """The variant that such a call would take first.
+        """The variant that a call with these arguments tries first.
 
         None if it relies on values or layouts of arrays, which a fast path does not compare.
         """
@@ -238,7 +238,7 @@ class Program:
     def _is_valid(
         self, variants: list[Variant], variant: Variant, arrays: Sequence[np.ndarray], *, sure: bool
     ) -> bool:
-        """Whether a variant that relies on values holds; if so, it is asked first next time."""
+        """Whether a variant that relies on values holds; if so, it is tried first next time."""
         first = variant is variants[0]
         if not variant.holds(arrays, sure=sure or not first or not self.steady):
             return False
@@ -258,7 +258,7 @@ class Program:
     ) -> tuple[Variant, list[object]]:
         """A new variant, with loops that choose branches (`choosing`); the inputs of its tape.
 
-        Where the function asks for many values, loops choose in any case.
+        If the function asks for many values, loops choose branches in any case.
         """
         call = called(self.name, f)
         with collector_paused(), nullcontext() if eager else self.effort.stage(call):
@@ -339,10 +339,10 @@ class OwnsPrograms:
 
 
 def _kept_by(f: Function) -> tuple[_Programs, object]:
-    """Where the programs of a callable are, which do not keep it alive, and its name there.
+    """The mapping that holds the programs of a callable, and the key of the callable.
 
-    A method is another object at each look-up: it is known by its object and its code. (Its
-    function may be a private copy, which refers to what the run around it was given.)
+    The mapping does not keep it alive. The key of a method is its object and its code: a method is
+    new at each look-up, and its function may be a private copy, which refers to a run's arguments.
     """
     if isinstance(f, OwnsPrograms):
         return f.programs, None
@@ -362,7 +362,7 @@ def _kept_by(f: Function) -> tuple[_Programs, object]:
 
 
 def forget_programs() -> None:
-    """Drop every traced program, and what is in those that somebody holds."""
+    """Drop every traced program, and the traces of programs that somebody holds."""
     _programs.clear()
     _of_objects.clear()
     for program in _every.values():

@@ -49,7 +49,7 @@ class Traced(NamedTuple):
     object itself for each leaf that is the same at every call; `numbers` are the Python numbers
     among the numeric leaves, or their types where the tape computes them; `scalars` and
     `input_scalars` say which are NumPy scalars. With `direct`, the arguments are the inputs as they
-    stand. `call` is the public call, `loops` are the user's.
+    stand. `call` is the public call, `loops` are the user's loops.
     """
 
     call: str
@@ -89,7 +89,7 @@ class Traced(NamedTuple):
         return PlanStep(tape, self.check, self.call, self.device, self.written)
 
     def ordinary(self) -> Traced:
-        """The trace with an ordinary tape, if it is an eager one."""
+        """The trace with an ordinary tape in place of an eager one."""
         if self.eager is None:
             return self
         return self._replace(tape=to_ordinary_tape(self.eager, self.tape.outputs), eager=None)
@@ -104,12 +104,12 @@ class Traced(NamedTuple):
 class Conditions(NamedTuple):
     """Conditions, beside guards, under which later calls use a trace.
 
-    `inner` are the functions that ran with what each read from outside (the function itself by its
-    code alone, as calls are given one), `order` says which of them captured each array. `pinned`
-    inputs must have the values they had, `layouts` those strides. Captured arrays `swapped` are in
-    another byte order than the machine's. `guards` is the number of guards; `path` is the hash of
-    what Python saw in an eager trace. The trace may rely on `lengths` of lists that a short loop
-    appends to. Unless `cacheable`, it is for one call.
+    `inner` are the functions that ran, each with its reads from outside (for the called function,
+    only its code is held, because calls pass the function); `order` says which of them captured
+    each array. `pinned` inputs must have these values, inputs in `layouts` these strides. Captured
+    arrays `swapped` are in another byte order than the machine's. `guards` is the number of guards;
+    `path` is the hash of the decisions in an eager trace. The trace may rely on `lengths` of lists
+    that a short loop appends to. If `cacheable` is false, the trace is for one call.
     """
 
     inner: tuple[tuple[object, Dependencies], ...]
@@ -201,8 +201,7 @@ class Variant:
     def holds(self, arrays: Sequence[np.ndarray], *, sure: bool) -> bool:
         """Whether Python would see and decide at these inputs what it did during the trace.
 
-        Guards are left to the plan if that checks them, unless they have to be checked now
-        (`sure`).
+        Guards are left to a plan that checks them, unless they have to be checked now (`sure`).
         """
         if not self.conditions.hold(arrays):
             return False
@@ -216,5 +215,5 @@ class Variant:
             return bool(self._checks(arrays)[0])
         except not_foreign(
             ArithmeticError, IndexError, ValueError, again=partial(self._checks, arrays)
-        ):  # raised by what an earlier guard excludes
+        ):  # raised in a case that an earlier guard excludes
             return False

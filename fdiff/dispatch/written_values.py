@@ -24,7 +24,7 @@ from ..trace.traced_keys import Text, TracedKey, is_made_of_value
 def settled(value: object) -> object:
     """The concrete value in place of a traced array, or NoValueError.
 
-    A mapped element of a batch has no single value, nor has an argument that stands for a type.
+    A mapped element of a batch has many values; an argument that stands for a type has none.
     """
     resolved = resolve(value)
     if type(resolved) is Text:
@@ -65,14 +65,14 @@ class WrittenValues:
         self._trace = cast("Callable[[], Trace]", trace)
 
     def number(self, handle: object, *, weak: bool) -> object:
-        """A captured array that stands for a number, of Python if it is `weak`."""
+        """A captured array that stands for a number: a Python number if it is `weak`."""
         assert isinstance(handle, TracedArray)
         handle.link, handle.scalar, handle.weak = None, True, weak
         return handle
 
     @contextmanager
     def unseen(self) -> Generator[None]:
-        """A context in which values are shown that later calls show anew."""
+        """A context for showing values that later calls show anew."""
         shown = [(trace, trace.shown) for trace in stack.traces]
         try:
             yield
@@ -81,7 +81,7 @@ class WrittenValues:
                 trace.shown = before
 
     def output(self, value: object) -> WrittenOutput | None:
-        """The output that a value is; None of one that is not traced."""
+        """The output for a value; None for a value that is not traced."""
         resolved = resolve(value)
         if not isinstance(resolved, TracedArray):
             return None

@@ -23,7 +23,7 @@ class InstallationReport(dict[str, str]):
         return printable_lines("\n".join(f"{name:{_WIDTH}}{fact}" for name, fact in self.items()))
 
     def __repr__(self) -> str:
-        """The lines; once they have been printed, that they have."""
+        """The lines; after they were printed, a one-line note that says so."""
         summary = f"<{len(self)} facts of this installation, printed above>"
         return summary if self._printed else str(self)
 

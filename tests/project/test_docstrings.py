@@ -166,7 +166,7 @@ WITH_SOURCES = (
     "dispatch/choosing", "kernels/bytecode", "kernels/passes", "kernels/runtime",
     "ops/linear_algebra", "ops/solvers", "trace/looping", "transforms",
 )  # fmt: skip
-SOURCE = re.compile(r"docs/decisions/|arXiv|\b(?:19|20)\d\d\b")
+SOURCE = re.compile(r"docs/decisions/|arXiv|DLMF|dlmf\.nist\.gov|\b(?:19|20)\d\d\b")
 DEFINES = re.compile(r"^(?:def|class) ", re.MULTILINE)
 
 

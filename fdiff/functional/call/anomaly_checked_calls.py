@@ -48,7 +48,7 @@ def checked_for_anomalies(call: OperatorCall) -> object:
     hint, finite, variant = noted.hint, _all_finite(flatten(result)[0]), call.variant
     assert variant is not None, "a stage has found it"
     if not finite or not _function_is_finite(variant, call.arrays):
-        _explain(call)  # no error where a derivative discards what looked doubtful
+        _explain(call)  # no error if a derivative discards the doubtful values
         if not finite:
             fact = "the result is not finite."
             raise AnomalyError(message(variant.traced.call, fact, DEFECT, user_line()))
@@ -65,7 +65,7 @@ def _all_finite(values: Sequence[object]) -> bool:
 
 
 def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
-    """Whether the outputs of the function are finite, and all it computes where that counts."""
+    """Whether the outputs, and if discarded values count all values, of the function are finite."""
     inputs = [*map(on_host, arrays)]
     if _counts_discarded():
         inspector = Inspector(variant.traced.tape, keeps=True)
@@ -73,7 +73,7 @@ def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
         outputs = [values[o] for o in inspector.tape.outputs]
         return first_made(inspector, values) is None and _all_finite(outputs)
     if not variant.plan.order:
-        return True  # they are in the result
+        return True  # the result contains the outputs
     doubts = variant.doubts
     doubts.inspector = doubts.inspector or Inspector(variant.traced.tape)
     return _all_finite(doubts.inspector.outputs(inputs))
@@ -84,7 +84,7 @@ def _counts_discarded() -> bool:
     return mode is not None and mode.discarded
 
 
-# --- finding what made it -------------------------------------------------------------------------
+# --- the node that made the value -----------------------------------------------------------------
 
 
 def _explain(call: OperatorCall) -> None:

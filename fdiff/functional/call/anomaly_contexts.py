@@ -43,13 +43,13 @@ class _AnomalyContext(ContextDecorator):
 
 
 def _truth(value: object, role: str, call: str) -> bool:
-    """An option; a function is no truth value, as where a decorator lacks its parentheses."""
+    """The option, checked: a function means that the parentheses of a decorator are missing."""
     way = f"As a decorator it is written with parentheses: @{call}(...)."
     return flag(value, role, f"fdiff.autograd.{call}", way)
 
 
 def _close_fast_path(watching: bool) -> None:  # noqa: FBT001 - as listeners are called
-    """Have every call go the general way while a mode is in force, and no longer."""
+    """Close the fast paths while a mode is in force, and open them when it ends."""
     if watching:
         occupied[ANOMALIES] = None
     else:
@@ -142,7 +142,7 @@ class set_detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
         return self
 
     def _recreate_cm(self) -> Self:
-        return self  # it was set when it was made
+        return self  # `__init__` has set the mode
 
 
 @public_class

@@ -14,7 +14,7 @@ from ...trace.derived_lines import DerivedLine, derivation_of, in_trips, written
 from ...tree import Spec
 from ...user_lines import Line, file_label, numbered
 
-SHOWN = 3  # entries whose values are shown, and nodes of the tape after the one that is to blame
+SHOWN = 3  # entries whose values are shown, and nodes shown after the node that made them
 
 
 class Names(NamedTuple):
@@ -57,7 +57,7 @@ def anomaly_error(call: str, anomaly: Anomaly, names: Names) -> AnomalyError:
 
 
 def _first_nan(anomaly: Anomaly) -> Anomaly | None:
-    """The first node after the given one that makes a NaN of an infinity; None if there is none."""
+    """The first later node that makes a NaN from an infinity; None if there is none."""
     for place, i in enumerate(anomaly.path):
         mask = np.isnan(anomaly.values[i]) if anomaly.tape.nodes[i].type.floating else None
         if mask is not None and np.any(mask):
@@ -81,7 +81,7 @@ def kind_of_values(value: object, mask: np.ndarray) -> str:
 
 
 def entries_in_words(value: object, mask: np.ndarray) -> str:
-    """How many entries of an array, and the first of them; nothing of a number."""
+    """The number of these entries of an array, and the first of them; empty for a number."""
     array = np.asarray(value)
     mask = np.broadcast_to(mask, array.shape)
     if not mask.shape:
@@ -96,7 +96,7 @@ def entries_in_words(value: object, mask: np.ndarray) -> str:
 
 
 def _line(anomaly: Anomaly) -> Line | None:
-    """The line of the node, or of the first after it that has one."""
+    """The line of the node, or of the first later node that has a line."""
     for i in anomaly.path:
         if i in anomaly.tape.lines:
             return anomaly.tape.lines[i][0]
@@ -104,7 +104,7 @@ def _line(anomaly: Anomaly) -> Line | None:
 
 
 def _headline(anomaly: Anomaly, line: Line | None) -> str:
-    """What made it, in words; for a reverse rule torch's words come first."""
+    """The operation that made the value, in words; torch's words come first for reverse rules."""
     kind, derivation = _kind(anomaly), derivation_of(line)
     if derivation is None:
         return f"{anomaly.node.primitive.name} returned {kind} values"
@@ -116,7 +116,7 @@ def _headline(anomaly: Anomaly, line: Line | None) -> str:
 
 
 def _meaning(line: Line | None) -> str:
-    """A sentence on a derivative: which partial of which of the user's operations it computes."""
+    """A sentence on a derivative: the user's operation, and the computed partial derivative."""
     return f" It computes {_partial(line)}." if isinstance(line, DerivedLine) else ""
 
 
@@ -192,7 +192,7 @@ def _excerpt(anomaly: Anomaly) -> str:
     lines: list[str] = []
     for i in ids:
         node = tape.nodes[i]
-        # A constant is one node, whoever asks for it: which line did so first, says nothing.
+        # A constant is one node for all its readers: the line of the first reader says nothing.
         line = None if node.primitive is CONSTANT else tape.lines.get(i, (None,))[0]
         mark = ">" if i == path[0] else " "
         types = ", ".join(map(str, node.types))

@@ -71,7 +71,7 @@ def check_leaves(traced: Traced, _: str, *, choice: str) -> None:
 
 
 def _check_holomorphic(traced: Traced) -> None:
-    """Refuse functions that take conjugates, parts or absolute values of what depends on inputs."""
+    """Refuse functions that take conjugates, parts or moduli of values that depend on inputs."""
     spot = conjugation(traced.tape, traced.wrt)
     if spot is None:
         return

@@ -30,7 +30,7 @@ def _device(call: str) -> CudaDevice:
 
 @lru_cache(maxsize=1)
 def _finder() -> Callable[[str], CudaDevice]:
-    """What finds a device, looked up once: its module is not imported before."""
+    """The function that finds a device; the first call imports its module."""
     return kernels.cuda_device
 
 
@@ -68,7 +68,7 @@ def returned(value: object) -> object:
 
 
 def places_on_device(places: Sequence[object], call: str) -> list[np.ndarray]:
-    """Arrays with the shapes, strides and addresses of these on a device, never to be read."""
+    """Arrays with the shapes, strides and device addresses of `places`, which nobody reads."""
     if not places:
         return []
     device = _device(call)
@@ -89,7 +89,7 @@ class _Outline:
 
 
 def write_on_device(value: object, place: object, call: str) -> object:
-    """A result on a device written into the array there that the caller gave for it."""
+    """The caller's array on a device, with the result written into it."""
     if not lies_on_device(place) or not lies_on_device(value):
         there, here = "out holds an array on a GPU", "the result is NumPy's"
         if not lies_on_device(place):

@@ -13,7 +13,7 @@ from ...foreign_errors import not_foreign
 
 Options = Mapping[str, Any]
 
-# What comes out, where {x} is what is differentiated.
+# The results of the operators; {x} is the differentiated argument.
 _GIVES = {
     "grad": "gradient, like {x}",
     "value_and_grad": "(value, gradient like {x})",
@@ -66,7 +66,7 @@ def signature(f: Callable[..., object], name: str, options: Options) -> inspect.
     """The arguments of the user's function, the vectors of a product, and the result."""
     try:
         own = inspect.signature(f)
-    except not_foreign(TypeError, ValueError):  # of functions written in C
+    except not_foreign(TypeError, ValueError):  # a function written in C
         own = inspect.signature(lambda *args, **kwargs: None)
     if name not in _GIVES:
         return own

@@ -34,7 +34,7 @@ ONE_OUTPUT = "the user-provided function returns a single array with a single el
 ONE_INPUT = "the input to the user-provided function is a single array with a single element"
 OUTPUTS = "outputs of the user-provided function"
 NOT_STRICT = "This is not allowed in strict mode."
-# Ways out.
+# Advice in errors.
 RETURN_ARRAYS = "Return an array, or arrays in tuples, lists and dicts."
 SCALAR = "Sum it, or write fdiff.hessian(f) for all second derivatives."
 LIKE = "Pass v with the structure and shapes of the {}."
@@ -62,7 +62,7 @@ def check_point(
                     break
             else:
                 return inputs, _EVERY[len(inputs)] if len(inputs) < 9 else tuple(range(len(inputs)))
-    if inputs is not None:  # which is refused in words of its own
+    if inputs is not None:  # refused by an error of its own
         refuse_position(inputs, f, name)
         refuse_argnums(argnums, f, name)
     return check_inputs(inputs, f, name)
@@ -71,7 +71,7 @@ def check_point(
 def check_inputs(
     inputs: object, f: object, name: str
 ) -> tuple[tuple[object, ...], int | tuple[int, ...]]:
-    """Arguments and argnums of any point: a tuple holds several arguments, all else is one.
+    """Arguments and argnums of any point: a tuple holds several arguments, another value is one.
 
     An argument is an array, a list of numbers, or arrays in tuples, lists, dicts and classes.
     """
@@ -120,7 +120,7 @@ def _no_array(entry: object, place: str, what: str, name: str, call: str) -> Inp
 
 
 def check_outputs(traced: Traced, name: str) -> None:
-    """Refuse results that hold anything else than arrays, or none; and ragged lists of numbers."""
+    """Refuse results without arrays, with other leaves, or with ragged lists of numbers."""
     stem = f"The {OUTPUTS} given to {name} {ARRAY_OR_TUPLE}"
     spec, outs = traced.out_spec, traced.outs
     if not outs:
@@ -143,12 +143,12 @@ def _name(kind: type | None) -> str:
 
 
 def _of_lists(spec: Spec) -> bool:
-    """Whether a structure is of lists and tuples alone."""
+    """Whether a structure consists of lists and tuples only."""
     return spec.kind in {None, list, tuple} and all(map(_of_lists, spec.children))
 
 
 def check_one_element(traced: Traced, name: str) -> None:
-    """Refuse results that are no single array with a single element."""
+    """Refuse results other than a single array with a single element."""
     check_outputs(traced, name)
     refuse_complex(traced)
     if traced.out_spec.kind is not None:
@@ -169,7 +169,7 @@ def check_one_element(traced: Traced, name: str) -> None:
 def check_vector(
     v: object, types: Sequence[ArrayType], traced: Traced, name: str, *, like: str
 ) -> list[object]:
-    """The entries of `v` as arrays of exactly these types; ones where `v` may be left out.
+    """The entries of `v` as arrays of exactly these types; ones if `v` is left out and may be.
 
     `like` tells what `v` is shaped like: "inputs" or "outputs".
     """
@@ -246,7 +246,7 @@ def _entry(entry: object, type_: ArrayType, place: str, like: str, call: str) ->
 
 
 def check_columns(traced: Traced) -> None:
-    """Refuse a tuple of derivatives of which SciPy's `curve_fit` makes an array with equal rows."""
+    """Refuse a tuple of derivatives: SciPy's `curve_fit` would make it an array of equal rows."""
     if traced.in_spec.kind is not None and scipy_call() == "scipy.optimize.curve_fit":
         fact = "curve_fit takes one array, and the derivative by several arguments is a tuple."
         raise failure(InputError, traced.call, fact, COLUMNS)
@@ -291,7 +291,7 @@ def check_strict_gradient(gradient: Tape, traced: Traced, name: str) -> None:
 
 
 def refuse_integers(args: tuple[object, ...], name: str, f: Function) -> None:
-    """Refuse integers of NumPy in a call of `name` that names the point at once, as torch does."""
+    """Refuse NumPy integers in calls that pass `f` and the point together, as torch does."""
     one_array = len(args) == 1 and args[0].__class__ is np.ndarray
     for leaf in args if one_array else flatten(args)[0]:
         if isinstance(leaf, HAVE_DTYPES) and holds_integers(leaf) and not within_scipy():

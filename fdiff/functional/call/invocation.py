@@ -1,6 +1,6 @@
-"""Prepared functions, and calls that name the function and the point at once.
+"""Prepared functions, and calls that pass the function and the point together.
 
-A call goes through the stages of `stages`. After a call that went so, fdiff looks for a fast path
+A call goes through the stages of `stages`. After such a call, fdiff looks for a fast path
 (`fdiff.dispatch.fast_paths.fast_path`).
 """
 
@@ -35,9 +35,9 @@ def immediate_call(
     argnums: object,
     vectors: tuple[object, ...] = (),
 ) -> object:
-    """One call of an operator that is given the function and the point at once.
+    """The result of one call that passes the function and the point together.
 
-    No fast path was known; the next call may have one.
+    This call has no fast path; the next call may have one.
     """
     check_callable(f, operator.name)
     again = lambda inputs, *vectors: immediate_call(operator, f, inputs, argnums, vectors)  # noqa: E731 - a call of one line
@@ -50,7 +50,7 @@ def immediate_call(
         fast_path = immediate_fast_path(f, inputs, operator)
         if fast_path is not None:
             fast_path.seek(call.program, f, call.original_args, spread=call.program.argnums != 0)
-    if type(f) is not FunctionType:  # an object of its own, which is not kept alive
+    if type(f) is not FunctionType:  # another callable, which is not kept alive
         call.program.held.clear()
     return result
 
@@ -62,7 +62,7 @@ def prepared_operator(operator: Operator, f: Function, argnums: Argnums) -> AnyP
 
 
 def no_vectors(args: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
-    """How arguments are split that are all for the function."""
+    """Split for calls without vectors: all arguments belong to the function."""
     return args, ()
 
 
@@ -78,9 +78,9 @@ def prepared_function(
 ) -> AnyPrepared:
     """The function that an operator returns, named after `f`.
 
-    `origin` makes it again in another process. `split` separates its positional arguments into
-    arguments of `f` and vectors, once `arrange` has put arguments given by keyword into their
-    places. Unless `out`, a keyword of that name is for `f`. `part_of` gives its parts by name.
+    `origin` makes the function again in another process. `split` separates its positional arguments
+    into arguments of `f` and vectors, after `arrange` has put keyword arguments into their places.
+    If `out` is false, the keyword ``out`` is passed to `f`. `part_of` gives sparse parts by name.
     """
     if (total := of_partitions(f, origin)) is not None:
         return total

@@ -39,7 +39,7 @@ find_kinks = late("kinks", "fdiff.transforms", "find_kinks")  # few programs loo
 policy: ContextVar[str] = ContextVar("fdiff.kinks", default="table")
 
 
-ASKED = "kinks"  # a key of `occupied`, for good once "raise" was used
+ASKED = "kinks"  # a key of `occupied`, which stays there after the first use of "raise"
 
 
 def kinks(policy: str) -> AbstractContextManager[None]:
@@ -95,10 +95,10 @@ def _in_force(name: str) -> Generator[None]:
 
 
 def refuse_kinks(call: OperatorCall) -> object:
-    """Raise if the derivative does not exist at the arguments of a call, which is returned.
+    """Return the call, or raise if the derivative does not exist at its arguments.
 
-    The function is traced afresh with the search on, in which functions made of several operations
-    mark their own kinks.
+    The function is traced anew. In this trace, functions made of several operations mark their own
+    kinks.
     """
     kink_search.on = True
     try:
@@ -151,10 +151,10 @@ def _faulty(leaf: object, condition: object, check: Check, call: str) -> object:
 
 
 def _differentiated(variant: Variant) -> list[tuple[Tape, Sequence[int], Sequence[int]]]:
-    """The tapes that are differentiated, with respect to which inputs, and which outputs of them.
+    """The tapes that are differentiated, each with its differentiated inputs and outputs.
 
-    The function itself, and for second derivatives its gradient. A program that differentiates
-    nothing may call operators that do.
+    These are the function itself, and for second derivatives its gradient. A program without
+    derivatives of its own may call operators that differentiate.
     """
     plan, traced = variant.plan, variant.traced
     tape, count = checkpoints_inlined(traced.tape), len(traced.tape.outputs)

@@ -1,4 +1,4 @@
-"""The user's line, and the trip of a loop around it, at which NumPy raised an error.
+"""Notes on NumPy errors: the user's line, and the trip of the loop around it.
 
 A kernel has one status for all of its operations, and a loop on the tape has one line. After an
 error, the function is traced anew, with the lines of its derivatives, and inspected node by node.
@@ -33,8 +33,8 @@ class _FaultPlace(Exception):  # noqa: N818 - it never leaves this module
 def note_place(error: Exception, call: OperatorCall) -> None:
     """Add to a NumPy error a note with the line, and the trip of a loop, that raised it.
 
-    The function that is called may have no loops, and its traceback may show the line. What writes
-    to the outside, or is traced at each call, is not run once more.
+    There is no note if the traceback shows the line and the function has no loops. A function that
+    writes to the outside, or is traced at each call, is not run again.
     """
     variant = call.variant
     if isinstance(error, FdiffError) or variant is None:
@@ -51,11 +51,11 @@ def note_place(error: Exception, call: OperatorCall) -> None:
             variant.plan.call(inputs, vectors, Inspection(_outputs))
 
     try:
-        budget.set(None)  # a budget cuts loops into segments, which are no loops of the user's
+        budget.set(None)  # a budget cuts loops into segments, which are not the user's loops
         inspect()
     except _FaultPlace as place:
         explain(error, call.name, call.f, written_line(place.line), in_trips(place.trips))
-    except not_foreign(*FAULTS, again=inspect):  # raised by what is not on a tape
+    except not_foreign(*FAULTS, again=inspect):  # raised by code that is not on a tape
         return
     finally:
         budget.set(before)
@@ -69,12 +69,12 @@ def _has_trips(tape: Tape) -> bool:
 
 
 def _outputs(tape: Tape, arrays: Values) -> list[object]:
-    """The outputs of a tape; `_FaultPlace` where it fails."""
+    """The outputs of a tape; raises `_FaultPlace` if it fails."""
     return Inspector(tape).outputs(arrays, _located)
 
 
 def _located(run: NodeRun) -> object:
-    """The value of a node; `_FaultPlace` where it fails."""
+    """The value of a node; raises `_FaultPlace` if it fails."""
     try:
         return run.value()
     except not_foreign(*FAULTS, again=run.value):
@@ -82,7 +82,7 @@ def _located(run: NodeRun) -> object:
 
 
 def _place_in_bodies(run: NodeRun) -> _FaultPlace:
-    """The place within a node that fails: in its bodies, if it has some."""
+    """The place within a node that fails: inside its bodies, if it has bodies."""
     for body in run.bodies(lambda partial, trips: partial(trips) is None):
         try:
             body.inspector.outputs(body.arguments, _located)

@@ -17,7 +17,7 @@ from .point_conversion import body_of_operator
 from .prepared import Origin
 
 Check = Callable[[Traced, str], object]
-# To which calls a stage applies (None: to every call), and what it does.
+# The condition under which a stage applies (None: to every call), and its function.
 CallStage = tuple[Callable[["OperatorCall"], object] | None, Callable[["OperatorCall"], object]]
 
 
@@ -49,7 +49,7 @@ class Operator:
         self.check, self.effort = check, effort
 
     def make_plan(self, traced: Traced) -> OperatorPlan:
-        """The plan of a traced function, where it has one."""
+        """The plan of a traced function; an error if the function has no such derivative."""
         if self.check is not None:
             self.check(traced, self.name)
         return self.plan(traced)
@@ -77,10 +77,10 @@ class OperatorCall:
 
     `f` is the user's function, `args` and `kwargs` are its arguments, `vectors` come with products.
     ``again(*original_args, **kwargs)`` repeats the call; with `writes_out`, the keyword ``out`` is
-    fdiff's. `program` holds the traces of `f`. Where a call names the `operator` and the point at
-    once, the program follows from the point and `argnums`. `variant` is the trace that holds for
-    the arguments, and `arrays` are the inputs of its tape. With `sure`, the guards of the variant
-    are evaluated before its plan runs; unless `eager`, the variant is no eager trace.
+    fdiff's. `program` holds the traces of `f`. If the call passes `f` and the point together, the
+    program is found from the point and `argnums`. `variant` is the trace that holds for the
+    arguments, and `arrays` are the inputs of its tape. With `sure`, the guards of the variant are
+    evaluated before its plan runs. If `eager` is false, eager traces are not used.
     """
 
     ahead: Iterator[CallStage]
@@ -117,7 +117,7 @@ class OperatorCall:
         return self.go_on()
 
     def go_on(self) -> object:
-        """The result of the stages that are ahead."""
+        """The result of the remaining stages."""
         for applies, run in self.ahead:
             if applies is None or applies(self):
                 result = run(self)

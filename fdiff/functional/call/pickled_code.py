@@ -21,11 +21,11 @@ from ...user_lines import cell_label, name_cell
 if TYPE_CHECKING:
     from pickle import Pickler
 
-_SEEN = "fdiff_codes"  # of a pickler: codes of functions, by id, and whether they are sent whole
+_SEEN = "fdiff_codes"  # attribute of a pickler: codes by id, and whether they are sent whole
 
 
 def sending_pickler() -> object:
-    """The pickler of cloudpickle, or of joblib's copy of it, that is at work; or None."""
+    """The running pickler of cloudpickle or of joblib's copy of cloudpickle; None without one."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if "cloudpickle" in str(frame.f_globals.get("__name__")):
@@ -50,7 +50,7 @@ class SentCode:
         seen: dict[int, tuple[CodeType, bool]] = vars(self.pickler).setdefault(_SEEN, {})
         functions, before = functions_of(self.f), set(seen)
         if any(id(f.__code__) not in seen for f in functions):
-            memo = self.pickler.memo.copy()  # by id: in which order it was sent, and what
+            memo = self.pickler.memo.copy()  # by id: the position of an object, and the object
             seen.update({id(f.__code__): (f.__code__, False) for f in functions})
             entries = sorted(memo.values(), key=lambda entry: entry[0])
             functions = [f for _, f in entries if type(f) is FunctionType]
@@ -95,7 +95,7 @@ def received(
     texts: dict[str, dict[int, str]],
     labels: dict[str, str],
 ) -> None:
-    """Give functions that have arrived their files, and the lines of these to `linecache`."""
+    """Give unpickled functions the names of their files, and give the lines to `linecache`."""
     for f, name in zip(functions, files, strict=True):
         f.__code__ = _in_file(f.__code__, name)
     for name, lines in texts.items():
@@ -105,7 +105,7 @@ def received(
         there = [*here, *["\n"] * (max(lines, default=0) - len(here))]
         for n, text in lines.items():
             there[n - 1] = text or there[n - 1]
-        if any(lines.values()) and there != here:  # with no time of change: they are kept
+        if any(lines.values()) and there != here:  # no time of change: lines are kept
             linecache.cache[name] = len("".join(there)), None, there, name
 
 

@@ -20,7 +20,7 @@ from ...tree import flatten, unflatten
 from ...user_lines import user_line, within_scipy
 
 HAVE_DTYPES = (np.ndarray, np.integer, TracedArray)  # that have a dtype
-# What most points are: nothing to convert.
+# The classes of most points, which need no conversion.
 _LEAVES = (np.ndarray, float, complex, TracedArray, DeviceArray)
 
 
@@ -33,7 +33,7 @@ def is_number(value: object) -> bool:
 
 
 def holds_numbers(value: object) -> bool:
-    """Whether a value is a list or tuple, perhaps nested, of numbers alone, one at least."""
+    """Whether a value is a list or tuple, perhaps nested, of at least one number and no others."""
     if type(value) is not list and type(value) is not tuple:
         return False
     entries = cast("Sequence[object]", value)
@@ -41,7 +41,7 @@ def holds_numbers(value: object) -> bool:
 
 
 def ragged(what: str, call: str) -> InputError:
-    """The error for a list of numbers that NumPy makes no array of."""
+    """The error for a list of numbers that NumPy cannot convert to an array."""
     fact = f"{what} a ragged list: its parts have different lengths, and it is not an array."
     way = (
         "Make an array of each part, and put these into a tuple or dict; or pad the parts to one"
@@ -59,7 +59,7 @@ def as_point(value: object, call: str) -> object:
         return value
     if not _shape(value):
         raise ragged("an argument is", call)
-    point: Any = array(value)  # of traced numbers a traced array
+    point: Any = array(value)  # a traced array if the numbers are traced
     return point.astype(float) if point.dtype.kind in "iu" else point
 
 
@@ -73,7 +73,7 @@ def floating(args: tuple[object, ...], program: Program, f: Function) -> tuple[o
     arguments, argnums = args, program.argnums
     for n in (argnums,) if isinstance(argnums, int) else argnums or ():
         if not -len(args) <= n < len(args):
-            continue  # which is refused later
+            continue  # a later check refuses it
         new = _floating(args[n], program, f)
         if new is not args[n]:
             k = n % len(args)
@@ -120,13 +120,13 @@ def array_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object
 
 
 def vector_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """The result of a private copy of `f`; of a list or tuple of numbers, the array of these."""
+    """The result of a private copy of `f`; a list or tuple of numbers becomes an array."""
     result = call_private(f, args, kwargs)
     return array(result) if _shape(result) else result
 
 
 def _shape(value: object) -> tuple[int, ...] | None:
-    """The shape of a number, or of a list or tuple that NumPy makes an array of; else None."""
+    """The shape of a number, or of a list or tuple that NumPy converts to an array; else None."""
     if type(value) is not list and type(value) is not tuple:
         return () if is_number(value) else None
     entries = cast("Sequence[object]", value)
@@ -135,7 +135,7 @@ def _shape(value: object) -> tuple[int, ...] | None:
     return None if shape is None else (len(entries), *shape)
 
 
-# What operators with which a list of numbers is an array run in place of `f`.
+# The functions that run in place of `f` under operators that read a list of numbers as an array.
 _RESULTS: dict[str, Body] = dict.fromkeys(
     ("jacobian", "hessian", "hessian_diagonal", "linearize", "vjp", "jvp", "hvp", "vhp"),
     array_result,
@@ -145,8 +145,8 @@ _RESULTS: dict[str, Body] = dict.fromkeys(
 def body_of_operator(name: str, argnums: Argnums) -> Body | None:
     """The body that an operator runs in place of `f`: a list of numbers counts as an array.
 
-    None for operators that take lists as structure. A Jacobian by one argument is an array where
-    SciPy's solvers want one; by several it is nested as torch's is, tuples of results first.
+    None for operators that take lists as structure. A Jacobian with respect to one argument is an
+    array, as SciPy's solvers need; with respect to several it is nested as in torch.
     """
     if name == "jacobian" and isinstance(argnums, int):
         return vector_result

@@ -42,7 +42,7 @@ sent_code = late("call.pickled_code", "SentCode")
 _PARTS = frozenset(("data", "pattern", "coordinates"))  # of a sparse derivative
 _SPARSE = frozenset(("jacobian", "hessian"))  # operators that may give sparse arrays
 CALL_IT = "Call it as it is: it is interpreted, or evaluated."
-# What looks like a type, as Numba and others write it: "f8[:]", "float64(3)".
+# Texts that look like types, as Numba and others write it: "f8[:]", "float64(3)".
 _NEARLY_TYPE = r"\s*[<>=|]?(f|i|u|c|float|int|uint|complex)\d+\s*[\[(]"
 SPELL = "Write a dtype and a shape, as in 'f8[10,3]' or 'float32[]'; other lengths are seen later."
 _TYPE = r"([a-z]\w*)\[([\d,]*)\]"  # as the repr shows them
@@ -73,9 +73,9 @@ else:
 class FunctionOfPartial:
     """The view of a prepared function for libraries that look into a `functools.partial`.
 
-    Dask names tasks after this object, and takes two calls for one where it is pickled to the same
-    bytes. It therefore consists of the operator, the options and the user's function, however calls
-    are executed now.
+    Dask names tasks after this object, and treats two calls as one if the object is pickled to the
+    same bytes. The object therefore consists of the operator, the options and the user's function,
+    and does not tell how calls are executed.
     """
 
     __slots__ = ("prepared",)
@@ -217,8 +217,8 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
 AnyPrepared: TypeAlias = "Prepared[..., Any]"  # of some function of the user
 
 if TYPE_CHECKING:
-    # What operators give, for type checkers: what comes out has the type of the point in the call,
-    # also where the function is written without types. Numbers become NumPy's.
+    # The results of operators, for type checkers. A derivative has the type of the point in the
+    # call, even if the function has no annotations. Numbers become NumPy's.
 
     class Gradient(AnyPrepared, Generic[P]):
         """``grad(f)``, ``hessian_diagonal(f)``."""
@@ -300,9 +300,9 @@ def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:
 def example_arguments(
     call: str, args: tuple[object, ...], kwargs: dict[str, object], *, all_types: bool = False
 ) -> Generator[tuple[tuple[object, ...], dict[str, object]]]:
-    """Arguments in which texts of types, such as "f8[10,3]", are zeros of these types.
+    """The arguments, with zeros in place of texts of types such as "f8[10,3]".
 
-    Where there are any, or where all arguments stand for types, `f` can keep no values meanwhile.
+    If there is such a text, or if all arguments stand for types, `f` cannot keep values meanwhile.
     """
     texts = all_types or any(isinstance(a, str) for a in (*args, *kwargs.values()))
     examples = tuple([example_argument(a, call) for a in args])
@@ -352,8 +352,8 @@ def _arrived(origin: Origin, f: Function, _: None) -> AnyPrepared:
 def _is_global(prepared: AnyPrepared, *, sent_whole: bool) -> bool:
     """Whether another process finds the function by its module and name.
 
-    One that is made in ``__main__`` is found there by `multiprocessing`, which runs the script
-    again, but not by the workers of joblib and dask, for which cloudpickle sends functions whole.
+    A function made in ``__main__`` is found there by `multiprocessing`, which runs the script
+    again, but not by workers of joblib and dask: for them cloudpickle sends functions whole.
     """
     name = getattr(prepared, "__module__", None)
     if name == "__main__" and sent_whole:

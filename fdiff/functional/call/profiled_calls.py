@@ -17,11 +17,11 @@ from .stage_functions import find_variant
 if TYPE_CHECKING:
     from .operator_call import OperatorCall
 
-DEEPEST = 64  # lines of the user's code that a call is shown with
+DEEPEST = 64  # lines of the user's code that are shown for a call
 
 
 def observed(call: OperatorCall) -> object:
-    """The result of a call, in a span; of a call inside a trace, in a span of this trace."""
+    """The result of a call, in a span; inside a trace, in a span of that trace."""
     seen = observed_spans.observer or Observer(())  # the last profile may just have ended
     inner = tracing()
     leaves = flatten((call.args, call.kwargs))[0] if seen.shapes else ()

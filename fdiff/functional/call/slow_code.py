@@ -22,9 +22,9 @@ from ...user_lines import Line, show_line
 if TYPE_CHECKING:
     from .operator_call import OperatorCall
 
-TIMES = 20.0  # a call is slow that takes so many times as long as its operations alone
+TIMES = 20.0  # a call is slow if it takes so many times as long as its operations alone
 SECONDS = 1.0  # spent in eager calls before anything is said
-LOOKS = 3  # calls that are compared with their operations, of which the fastest counts
+LOOKS = 3  # calls that are compared with their operations; the fastest call counts
 
 
 def timed(call: OperatorCall) -> object:
@@ -52,7 +52,7 @@ def timed(call: OperatorCall) -> object:
 
 
 def _warn_if_slow(program: Program, call: str, branches: Counter[Line | None]) -> None:
-    """Warn if all calls that were looked at were slow; else look again in a while."""
+    """Warn if all calls that were looked at were slow. Otherwise start counting again."""
     times, program.ratios, program.seconds = min(program.ratios), [], 0.0
     if times < TIMES:
         return
@@ -71,7 +71,7 @@ def _warn_if_slow(program: Program, call: str, branches: Counter[Line | None]) -
 def replayed(trace: EagerTrace) -> float:
     """Seconds that the operations of a trace take by themselves, as in plain code.
 
-    They were computed before, and warned then if plain code does: here they warn of nothing.
+    The first run has given the warnings of plain code; this run gives none.
     """
     builder = trace.builder
     values = builder.values

@@ -56,7 +56,7 @@ def close_abandoned(call: OperatorCall) -> object:
 
 
 def recorded_arrays(call: OperatorCall) -> object:
-    """The results for recorded arrays, which are recorded; the call itself for plain arrays."""
+    """The recorded results for recorded arrays; the call itself for plain arrays."""
     recorded, again = hooks.recorded_operator, call.again
     assert recorded is not None
     assert again is not None
@@ -95,7 +95,7 @@ def on_device(call: OperatorCall) -> object:
 
 
 def at_point(call: OperatorCall) -> object:
-    """Check the point of a call that names it, and set the arguments and the program by it."""
+    """Check the point that a call passes with `f`, and set the arguments and the program."""
     operator = call.operator
     assert operator is not None, "the stage applies to calls that name the point"
     call.args, argnums = check_point(call.args[0], call.argnums, call.f, operator.name)
@@ -139,7 +139,7 @@ def with_reports(
 ) -> object:
     """The result of the later stages (`rest`), with NumPy's warnings.
 
-    The processor's flags hint at these. A NumPy error names the trip of a loop.
+    The processor's flags hint at a warning. A NumPy error names the trip of a loop.
     """
     try:
         result = call.go_on() if rest is None else rest(call)
@@ -168,7 +168,7 @@ def find_variant(call: OperatorCall) -> object:
 
 
 def run_plan(call: OperatorCall) -> object:
-    """Run the plan of the variant on the arrays; after a guard fails, of the variant that holds."""
+    """Run the plan of the variant; if a guard fails, run the plan of the variant that holds."""
     variant = call.variant
     assert variant is not None, "a stage before this one finds it"
     if variant.plain or variant.traced.check is None or call.sure or not variant.plan.guards:
@@ -178,7 +178,7 @@ def run_plan(call: OperatorCall) -> object:
     except GuardMiss:
         pass
     except not_foreign(FdiffError, *FAULTS, again=partial(_result, call, variant)):
-        if variant.guards_hold(call.arrays):  # else it may be about a branch that is not taken
+        if variant.guards_hold(call.arrays):  # else another branch is taken, which may not raise
             raise
     # The guards are not evaluated again with the plan: near a tie a kernel may round to the other
     # side than the check did, and no variant would hold.
@@ -190,10 +190,10 @@ def run_plan(call: OperatorCall) -> object:
 
 
 def _result(call: OperatorCall, variant: Variant) -> object:
-    """The result of the plan of a variant; where that was found, `f`'s writes are done again.
+    """The result of the plan of a variant.
 
-    A variant that was traced for this call has done them. If the plan raises, `f` may have written
-    something before, and is traced.
+    If the variant was found, not traced for this call, the writes of `f` are repeated. If the plan
+    raises, `f` is traced: plain code may write something before it raises.
     """
     arrays, vectors, plan = call.arrays, call.vectors, variant.plan
     after = arrays.after if arrays.__class__ is FoundInputs else None  # type: ignore[attr-defined] - its class was looked at

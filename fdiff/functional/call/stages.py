@@ -1,8 +1,8 @@
 """The life of a call of an operator, from top to bottom.
 
 An `OperatorCall` goes through `STAGES` in order. A stage is one function of the call. It returns
-the call, and the next stage goes on; or it returns the result. A stage that does something around
-the later ones gets their result from ``call.go_on()``. Above each stage stands to which calls it
+the call, and the next stage goes on; or it returns the result. A stage that works around the later
+stages gets their result from ``call.go_on()``. The comment above each stage says to which calls it
 applies.
 """
 
@@ -42,7 +42,7 @@ TIMED: CallStage = (lambda call: call.program.stability, timed)
 VARIANT: CallStage = (lambda call: call.variant is None, find_variant)
 PLAN: CallStage = (None, run_plan)
 STAGES: tuple[CallStage, ...] = (
-    # Something is watched, looked for or traced, in this thread or another one.
+    # A profile, a trace or a search for anomalies or kinks is open, in this or another thread.
     (lambda _: occupied, close_abandoned),
     # ``out=``: results are written into arrays of the caller.
     (lambda call: call.writes_out and "out" in call.kwargs, write_to_out),
@@ -67,9 +67,9 @@ STAGES: tuple[CallStage, ...] = (
     (lambda _: ASKED in occupied and policy.get() == "raise", refuse_kinks),
     # Every call: it may have to warn, or fail, as NumPy does.
     REPORTS,
-    # ``detect_anomaly``, ``debug_nans``: what made a NaN or an infinity is an error.
+    # ``detect_anomaly``, ``debug_nans``: an operation that makes NaN or infinity raises an error.
     (lambda _: anomaly_watch.watching(), checked_for_anomalies),
-    # `f` branched differently from call to call: code that stays slow is told of.
+    # `f` branched differently from call to call: fdiff warns of code that stays slow.
     TIMED,
     # A profiler sees how long it takes to find the variant.
     (lambda _: observed_spans.observer is not None, observed_find),
@@ -98,7 +98,7 @@ def result_of_call(call: OperatorCall) -> object:
 
 def _usual_call(call: OperatorCall) -> object:
     """The result of a call to which few stages apply: ``call.go_through(STAGES)``, a microsecond
-    faster, since nothing looks at the other stages.
+    faster, since the other stages are not looked at.
     """
     if hooks.recorded_operator is not None and call.again is not None:
         result = recorded_arrays(call)

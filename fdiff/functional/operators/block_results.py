@@ -23,7 +23,7 @@ class DenseBlocks(NamedTuple):
 
     `mode` is forward or reverse; `outs` and `ins` are the types of outputs and inputs; `types` are
     the types of the blocks in the order (output, input). At most `chunk_size` columns or rows are
-    computed at a time; where `chunk_size` is None, as many as keep intermediate values below
+    computed at a time; if `chunk_size` is None, as many as keep intermediate values below
     `budget`.
     """
 
@@ -36,9 +36,9 @@ class DenseBlocks(NamedTuple):
 
 
 def block_type(out: ArrayType, inn: ArrayType, mode: str) -> ArrayType:
-    """Type of a Jacobian block; complex where the output or the input is.
+    """Type of a Jacobian block; complex if the output or the input is complex.
 
-    InputError where it would have more axes than an array can have.
+    Raises InputError if the block would have more axes than an array can have.
     """
     if out.ndim + inn.ndim > MOST_AXES:
         fact = (
@@ -54,9 +54,9 @@ def block_type(out: ArrayType, inn: ArrayType, mode: str) -> ArrayType:
 
 
 def mirrored(rows: list[np.ndarray], sizes: Sequence[int]) -> list[np.ndarray]:
-    """Blocks of Hessians, of one output after the other, made exactly symmetric, in place."""
+    """The blocks of the Hessians of all outputs, made exactly symmetric in place."""
     n = len(sizes)
-    for first in range(0, len(rows), max(n * n, 1)):  # no blocks where no input has entries
+    for first in range(0, len(rows), max(n * n, 1)):  # no blocks if no input has entries
         for i in range(n):
             for j in range(i, n):
                 upper = _matrices(rows[first + i * n + j], sizes[i], sizes[j])
@@ -94,7 +94,7 @@ def nested_hessian(traced: Traced) -> Finish:
 
 
 def nested_hessians(traced: Traced) -> Finish:
-    """Blocks of several outputs: in the structure of the outputs, then twice of the inputs."""
+    """Blocks in the structure of the outputs, then twice in the structure of the inputs."""
     inner, flags = _inputs(traced)
     size = len(flags) ** 2
     ways = [
@@ -138,7 +138,7 @@ def _nested(rows: Tree, columns: Tree) -> Finish:
 
 
 def zeros_beside(arrays: Sequence[object], types: Sequence[ArrayType]) -> list[np.ndarray]:
-    """Zeros of these types: on the device of the first array that lies on one, else NumPy's."""
+    """Zeros of these types: on the device of the first array on a device, else NumPy's."""
     device = next((a.device for a in arrays if isinstance(a, DeviceArray)), None)
     if device is None:
         return [np.zeros(t.shape, t.dtype) for t in types]
@@ -153,7 +153,7 @@ def put_part(
     *,
     columns: bool,
 ) -> None:
-    """Write columns (or rows) from `first` on, of `count` in all, into a result."""
+    """Write columns (or rows) from number `first` on into a result that has `count` of them."""
     if not whole.size:
         return
     lines = whole.size // count  # entries of a column, or of a row

@@ -20,7 +20,7 @@ def jacobian_blocks(traced: Traced, mode: str, chunk_size: int | None) -> DenseB
 
 
 def pick_mode(mode: str, tape: Tape, wrt: Sequence[int]) -> str:
-    """Forward where there are no more inputs than outputs, else reverse."""
+    """The mode: forward if there are at most as many inputs as outputs, else reverse."""
     if mode != "auto":
         return mode
     rows = sum(t.size for t in tape.output_types if t.floating)
@@ -33,8 +33,8 @@ def dense_blocks(
 ) -> DenseBlocks:
     """Blocks that are computed in the mode `picked`.
 
-    They have the dtype of the input, as in torch; of the output where `mode` is "forward". The
-    mode that "auto" picks changes nothing of that: a dtype does not depend on sizes.
+    They have the dtype of the input, as in torch, or the dtype of the output if `mode` is
+    "forward". The mode that "auto" picks does not change the dtype, which never depends on sizes.
     """
     types = [block_type(o, i, mode) for o in outs for i in ins]
     return DenseBlocks(picked, outs, ins, types, chunk_size, BUDGET)

@@ -65,8 +65,8 @@ def check_hessian(traced: Traced, name: str, *, strict: bool) -> None:
 class DensePlan(OperatorPlan):
     """The plan of all blocks of a dense derivative; `finish` puts them into the result's structure.
 
-    Terms give the blocks where they cost less, which may depend on index arrays; else the `sweeps`
-    do, which are chosen once.
+    Terms give the blocks if they cost less, which may depend on index arrays. Otherwise the
+    `sweeps` give the blocks; they are chosen once.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class DensePlan(OperatorPlan):
         return self.finish(blocks)
 
     def structure_of_terms(self, arrays: Arrays) -> SparseTape | None:
-        """The structure of terms that holds for these inputs; None where sweeps do."""
+        """The structure of terms that holds for these inputs; None if sweeps give the blocks."""
         return self.derivative.terms.structure(arrays) if self.by_terms else None
 
     def step_of_terms(self, arrays: Arrays) -> PlanStep | None:
-        """The step that gives the blocks from terms; None where sweeps do."""
+        """The step that gives the blocks from terms; None if sweeps give them."""
         structure = self.structure_of_terms(arrays)
         return None if structure is None else self.derivative.terms.step(structure)
 
@@ -128,8 +128,8 @@ def jacobian_plan(traced: Traced, mode: str, chunk_size: int | None) -> DensePla
 def hessian_plan(traced: Traced, mode: str, chunk_size: int | None) -> DensePlan:
     """The plan of a Hessian: the Jacobian of the gradient, or of the Jacobian of several outputs.
 
-    It is computed forward over reverse. The one of several outputs is never taken from terms, and
-    of an eager trace its tape is taken.
+    It is computed forward over reverse. For several outputs, terms are not used, and an eager trace
+    is replaced by its tape.
     """
     ins, scalar = traced.wrt_types, gives_one_element(traced)
     if scalar and traced.eager is not None:

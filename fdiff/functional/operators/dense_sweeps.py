@@ -90,9 +90,9 @@ class DenseDerivative:
             return self.traced.step(self.tape(walk=walk))
 
     def tape(self, *, walk: bool = False) -> Tape:
-        """Every block in one tape, in the order (output, input); zeros where there is none.
+        """Every block in one tape, in the order (output, input); absent blocks are zero.
 
-        Zeros of the structure of a long function are there if a `walk` is asked for.
+        For a long function, the tape has the zeros of the structure only if `walk` is true.
         """
         tape, wrt, types = self.traced.tape, self.traced.wrt, self.requested.types
         blocks = [b.whole() for b in self.blocks]
@@ -104,13 +104,13 @@ class DenseDerivative:
         return derive(pipeline, whole, wrt=wrt, types=types)
 
     def with_zeros(self, blocks: Sequence[object], arrays: Arrays, run: Run) -> Sequence[object]:
-        """The blocks with the zeros of their structure, if something beside them is not finite."""
+        """The blocks, with the zeros of their structure if any other entry is not finite."""
         if all(type(block) is np.ndarray and bool(np.isfinite(block).all()) for block in blocks):
             return blocks
         return self.zeros.put(cast("list[np.ndarray]", blocks), arrays, run)
 
     def symmetric(self, blocks: Sequence[object], run: Run) -> Sequence[object]:
-        """Blocks of Hessians made exactly symmetric, where they lie."""
+        """Blocks of Hessians made exactly symmetric, on the host or on their device."""
         if any(isinstance(block, DeviceArray) for block in blocks):
             return run(self._symmetric_step, blocks)
         return mirrored(cast("list[np.ndarray]", blocks), [t.size for t in self.requested.ins])
@@ -129,7 +129,7 @@ def gives_one_element(traced: Traced) -> bool:
 
 
 def gradient_tape(traced: Traced) -> Tape:
-    """The tape of the gradient alone; of several outputs, of their Jacobian."""
+    """The tape of the gradient alone; for several outputs, the tape of their Jacobian."""
     traced = traced.ordinary()
     count, wrt = len(traced.tape.outputs), traced.wrt
     if gives_one_element(traced):
@@ -142,8 +142,8 @@ def gradient_tape(traced: Traced) -> Tape:
 class OneSweep:
     """All seeds at once: one step, made when it is first needed, or the step of an eager trace.
 
-    The tape has the zeros of the structure, where infinities leave NaN. Long functions, where the
-    search for zeros costs a walk, and eager traces lack them: there they are put into results.
+    The tape writes the zeros of the structure, where infinities would leave NaN. For long
+    functions, whose zeros take a walk to find, and for eager traces, results get the zeros later.
     """
 
     chunked = False
@@ -168,7 +168,7 @@ class OneSweep:
         return step
 
     def _with_zeros(self) -> PlanStep:
-        """The step with zeros: another one where there are any."""
+        """The step with zeros: another step if there are zeros."""
         derivative, step = self.derivative, self._step
         assert isinstance(step, PlanStep), "an eager trace is executed"
         with collector_paused(), deriving(derivative.traced.call):
@@ -187,7 +187,7 @@ class OneSweep:
         return self._with_zeros() if len(self.derivative.traced.tape) <= WALKED else None
 
     def steps(self) -> list[PlanStep]:
-        """The steps made so far, beside the only one."""
+        """The steps made so far, except the `only_step`."""
         return []
 
     def programs(self) -> list[tuple[Tape, int]]:
@@ -199,8 +199,8 @@ class OneSweep:
 class ChunkedSweeps:
     """As many seeds at a time as the memory budget allows, or as `chunk_size` says.
 
-    `chunks` are the numbers of seeds at a time, one for each of the seeded blocks. In a trace it is
-    `whole`, the sweep of all seeds, that is recorded.
+    `chunks` are the numbers of seeds at a time, one for each of the seeded blocks. In a trace,
+    `whole`, the sweep of all seeds, is recorded.
     """
 
     chunked = True
@@ -238,8 +238,8 @@ class ChunkedSweeps:
     def _fits(self, arrays: Arrays, *, asked: bool) -> bool:
         """Whether a kernel runs all seeds at once within the budget.
 
-        Whether to run in chunks is decided by the values that the interpreter would hold. A kernel
-        holds few of them, and computes only once what does not depend on the seeds.
+        The interpreter's values decide whether to run in chunks. A kernel holds few of them, and
+        computes values that do not depend on the seeds only once.
         """
         asked |= fixed_tier() == "compile"
         in_order = all(a.flags.c_contiguous for a in arrays if isinstance(a, np.ndarray))
@@ -251,7 +251,7 @@ class ChunkedSweeps:
         return runner.kernel_fits(self.derivative.requested.budget)
 
     def _in_chunks(self, arrays: Arrays, run: Run) -> Sequence[object]:
-        """Every block, `chunk` rows or columns at a time, by one tape: the last may overlap."""
+        """Every block, `chunk` rows or columns at a time, by one tape; the last may overlap."""
         derivative = self.derivative
         traced, requested = derivative.traced, derivative.requested
         wholes = zeros_beside(arrays, requested.types)
@@ -276,7 +276,7 @@ class ChunkedSweeps:
         return derivative.symmetric(blocks, run) if derivative.order > 1 else blocks
 
     def only_step(self) -> None:
-        """There are several."""
+        """None, because there are several steps."""
 
     def steps(self) -> list[PlanStep]:
         """The steps made so far."""
@@ -287,7 +287,7 @@ class ChunkedSweeps:
     def programs(self) -> list[tuple[Tape, int]]:
         """The tapes that a call runs, and how often: for reports.
 
-        Whether a kernel would run all seeds at once in place of chunks is decided by the calls.
+        The calls decide whether a kernel runs all seeds at once in place of chunks.
         """
         device = self.derivative.traced.device
         return [

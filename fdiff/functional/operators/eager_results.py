@@ -93,7 +93,7 @@ def _tangents(traced: Traced, arrays: Arrays) -> dict[int, object]:
 
 
 def _own_arrays(values: Derivatives, types: Sequence[ArrayType]) -> list[np.ndarray]:
-    """Derivatives as arrays of these types that nobody else holds; zeros where there is none."""
+    """Derivatives as new arrays of these types; zeros for absent derivatives."""
     return [
         np.zeros(t.shape, t.dtype) if x is None else np.array(np.broadcast_to(x, t.shape), t.dtype)
         for x, t in zip(values, types, strict=True)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..call.prepared import Gradient
 
 
-FEW = 32  # entries that a call for one point sweeps all: to find colours would take longer
+FEW = 32  # entries up to which a call for one point sweeps each: to find colours takes longer
 
 
 class DiagonalPlan(OperatorPlan):
@@ -82,7 +82,7 @@ class DiagonalPlan(OperatorPlan):
         """All colours at once."""
         if self.of_all_colours is None:
             with deriving(self.traced.call):
-                places = [i for i, count in enumerate(self.counts) if count]  # one may be empty
+                places = [i for i, count in enumerate(self.counts) if count]  # inputs may be empty
                 parts = [self.swept(i, self.counts[i], chunked=False) for i in places]
                 tape = assembled(self.slopes, parts, places, self.types)
                 self.of_all_colours = self.traced.step(derive(VALUE, tape))

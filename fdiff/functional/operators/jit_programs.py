@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ...kernels import CacheInfo
 
 F = TypeVar("F", bound="AnyPrepared")
-# The tapes of parts that have kernels: a loop may stand beside what has none.
+# The tapes of parts that have kernels: a loop may stand beside operations without kernels.
 tapes_with_kernels = late("tiers.tape_parts", "fdiff.dispatch", "tapes_with_kernels")
 output_values = late("operators.eager_results", "fdiff.functional", "output_values")
 
@@ -237,7 +237,7 @@ def source(
         as it is after that pass. By default the text of the kernel.
     device : {"cpu", "cuda"}, optional
         With "cuda" the texts of the kernels for a GPU in the order of their launches. That needs
-        neither a GPU nor a package for it. By default that on which `f` runs.
+        neither a GPU nor a package for it. By default, the device on which `f` runs.
 
     Returns
     -------
@@ -291,7 +291,7 @@ def source(
         return _source(tape, f, stage, device)
     except UnsupportedError:
         raise
-    except InputError:  # a variable of the environment that is set to what it cannot be
+    except InputError:  # an environment variable with an invalid value
         raise
     except Exception as error:
         if is_foreign(error):

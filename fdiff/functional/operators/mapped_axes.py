@@ -99,7 +99,7 @@ def common_size(mapped: Sequence[TracedArray], call: str) -> int:
 def axis_moved_to(
     out: TracedArray, element: ArrayType, axis: Axis, size: int, call: str
 ) -> TracedArray:
-    """The result with its mapped axis at `axis`; in `out` that is the first axis, if any."""
+    """The result with its mapped axis at `axis`; in `out` it is the first axis, if any."""
     mapped = out.ndim > len(element.shape)
     if axis is None:
         if mapped:

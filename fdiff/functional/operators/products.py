@@ -97,7 +97,7 @@ class HvpPlan(OperatorPlan):
 
 
 def _check_product_exists(traced: Traced, name: str, *, strict: bool) -> None:
-    """Refuse functions of which there is no such product."""
+    """Refuse functions that have no such product."""
     check_outputs(traced, name)
     if strict:
         check_strict(traced, each_pair=False)

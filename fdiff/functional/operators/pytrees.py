@@ -210,7 +210,7 @@ def _dtype(leaf: Any) -> np.dtype:
 
 
 def _shape(leaf: Any) -> tuple[int, ...] | None:
-    """The shape of an array; None of a number."""
+    """The shape of an array; None for a number."""
     if isinstance(leaf, TracedArray):
         return None if leaf.scalar or leaf.weak else leaf.shape
     return leaf.shape if _is_array(leaf) else None

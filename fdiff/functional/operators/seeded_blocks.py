@@ -17,9 +17,9 @@ from ...transforms.pipeline import COLUMNS, FORWARD, REVERSE, ROWS, Pipeline, de
 
 
 def seed_bytes(derived: Tape, inputs: slice = slice(-1, None)) -> int:
-    """Bytes of all values that depend on the last input: what one more seed costs.
+    """Bytes of all values that depend on the last input: the cost of one more seed.
 
-    `inputs` are others that the seeds are.
+    `inputs` names other inputs of the tape as the seeds.
     """
     marks = dict.fromkeys(derived.inputs[inputs], 1)
     moving = zip(derived.nodes, reached(derived, marks), strict=True)
@@ -73,7 +73,7 @@ class SeededBlock:
 
 
 def column_blocks(tape: Tape, wrt: Sequence[int]) -> list[SeededBlock]:
-    """Columns, one block for each input; outputs that are integers are left out: they are zero."""
+    """Columns, one block for each input; integer outputs are left out: their columns are zero."""
     keep = [o for o, t in enumerate(tape.output_types) if t.floating]
     return [
         SeededBlock(

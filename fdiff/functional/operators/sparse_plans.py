@@ -32,7 +32,7 @@ from .structured_steps import StructuredSteps
 class SparsePlan(OperatorPlan):
     """The plan of a sparse derivative, or of one part of it: its values, or its structure.
 
-    `result` makes the result from one block of a block and, where `values` says so, its values.
+    `result` makes the result from a `SparseBlock` and, if `values` is true, the block's values.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ def coordinates(block: SparseBlock, values: Any, plan: SparsePlan) -> tuple[np.n
 
 
 def array_as(format: str, *, filled: bool) -> Result:  # noqa: A002 - SciPy's word
-    """A function that makes SciPy's array of a block; without `filled`, of its places."""
+    """A function that makes SciPy's array from a block; if `filled` is false, from its places."""
     kind = getattr(sp, f"{format}_array") if filled else PATTERNS[format]
 
     def sparse_array(block: SparseBlock, values: Any, plan: SparsePlan) -> object:
@@ -197,7 +197,7 @@ def _traced(block: SparseBlock, values: TracedArray, plan: SparsePlan, format: s
 
 
 def _attributes(block: SparseBlock, kind: type) -> dict[str, object]:
-    """The attributes of an array but for its values: SciPy's constructor takes 10 µs."""
+    """The attributes of an array except its values: SciPy's constructor takes 10 µs."""
     values = np.zeros(len(block.indices))
     if issubclass(kind, sp.coo_array):
         first = np.repeat(

@@ -1,4 +1,4 @@
-"""The structures of a derivative, which may depend on index arrays; for each of them a step.
+"""The structures of a derivative, which may depend on index arrays, and a step for each.
 
 Structures also tell the zeros of dense blocks.
 """
@@ -33,16 +33,16 @@ from ...transforms.terms.structures import SparseTape, StructureRequest, with_de
 masked = late_step("terms.entry_places", "masked")
 zero_masks = late_step("terms.entry_places", "zero_masks")
 COMPARED = 1 << 18  # bytes of index arrays up to which a kernel compares them
-Masks = list[np.ndarray | None]  # of each block which entries there are; None for all of them
+Masks = list[np.ndarray | None]  # for each block, the mask of its entries; None if it is full
 STRUCTURES = 8  # kept for one tape, the least recently used dropped first
 MASKED = 300  # nodes of a function, up to which zeros are looked for before the first call
-CHANGES = 64  # of the structure of a dense derivative; structures beyond are not kept, but swept
+CHANGES = 64  # of the structure of a dense derivative; after so many, sweeps are used
 
 
 class Structures:
     """The structures of one derivative, keyed by the index arrays that they depend on.
 
-    Plans of equal tapes share structures: ``data`` of a prepared function has its own.
+    Plans of equal tapes share structures, because ``data`` of a prepared function has its own plan.
     """
 
     def __init__(self, tape: Tape, request: StructureRequest) -> None:
@@ -52,9 +52,9 @@ class Structures:
         self._refused = False
 
     def of(self, arrays: Arrays, call: str) -> SparseTape | None:
-        """The structure that holds for these inputs: the one that is known, or a new one.
+        """The structure that holds for these inputs: a kept structure, or a new one.
 
-        None for a dense derivative that sweeps do as well, or whose structure changes all the time.
+        None for a dense derivative if sweeps cost no more, or if its structure changes too often.
         """
         for structure in self.kept:
             if _is_unchanged(structure, arrays):
@@ -88,7 +88,7 @@ class Structures:
 
 
 def _value(array: object) -> np.ndarray | None:
-    """The value of an input; None of a traced one that is no constant."""
+    """The value of an input; None if the input is traced and not constant."""
     if array is None:
         return None
     if isinstance(array, TracedArray):
@@ -113,7 +113,7 @@ def readers(arrays: Arrays, wrt: Sequence[int]) -> Known:
 
 
 def _is_unchanged(structure: SparseTape, arrays: Arrays) -> bool:
-    """Whether all that a structure rests on is as it was."""
+    """Whether all values that a structure depends on are unchanged."""
     for k, seen in structure.pins.items():
         value = _value(arrays[k])
         if value is None or value.tobytes() != seen:
@@ -133,7 +133,7 @@ _structures: WeakValues[object, Structures] = WeakValues()
 def structures_of(tape: Tape, request: StructureRequest) -> Structures:
     """The structures of a derivative, shared by all plans of an equal tape.
 
-    Where lines are to name derivatives, those that were derived before have others.
+    If errors must name derivative lines, earlier structures are not reused: their lines differ.
     """
     if derived_lines.wanted.on:
         return Structures(tape, request)
@@ -159,7 +159,7 @@ class StructuredSteps:
         self._steps: list[tuple[SparseTape, PlanStep]] = []
 
     def structure(self, arrays: Arrays) -> SparseTape | None:
-        """The structure that holds for these inputs; None where there is none that pays."""
+        """The structure that holds for these inputs; None if no structure pays off."""
         structure = self._fixed
         if structure is None:
             structure = self.structures.of(arrays, self.traced.call)
@@ -186,15 +186,15 @@ class StructuredSteps:
 
     @property
     def long(self) -> bool:
-        """Whether a walk for zeros takes too long: of loops it follows each trip."""
+        """Whether a walk for zeros takes too long: it follows each trip of a loop."""
         return len(self.structures.tape) > MASKED or has_loops(self.structures.tape)
 
     def with_zeros(self, blocks: Tape) -> Tape:
-        """The tape of blocks that sweeps give, zero where there is no entry for any input."""
+        """The tape of blocks from sweeps, with zeros where no inputs give an entry."""
         return masked(blocks, zero_masks(self.structures.tape, self.structures.request.wrt))
 
     def only_step(self) -> PlanStep | None:
-        """The step of the values, where nothing else is to be compared before it runs."""
+        """The step of the values, if nothing else must be compared before it runs."""
         if not self._steps:
             return None
         structure, step = self._steps[0]
@@ -257,7 +257,7 @@ class StructuralZeros:
         self.wrt, self.call, self.device = traced.wrt, traced.call, traced.device
 
     def put(self, blocks: list[np.ndarray], arrays: Arrays, run: Run) -> list[np.ndarray]:
-        """The blocks with zeros, on a device only if something beside them is not finite.
+        """The blocks with zeros; on a device, zeros are put only if another entry is not finite.
 
         Steps that are recorded for later calls put the zeros there in any case.
         """
@@ -292,7 +292,7 @@ class StructuralZeros:
             return PlanStep(masked(tape, masks), device=self.device)
 
     def _masks(self, values: Known) -> Masks:
-        """Of each block which entries there are; None for all of them."""
+        """For each block, the mask of its entries; None if all entries are there."""
         wrt = self.wrt
         masks = zero_masks(self.tape, wrt, values)
         if self.symmetric:

@@ -195,7 +195,7 @@ def _same_branches(
         return None
     holds = _batched(element.check, element, arrays, trace)[0]
     seen = np.array(guarded_value(holds, "decided branches element by element"))
-    seen[0] = True  # it was traced for the first; a batch may round its sums in another order
+    seen[0] = True  # traced for the first element; a batch may round sums in another order
     return None if seen.all() else seen
 
 
@@ -206,7 +206,7 @@ def _batched(
     trace: Recorder,
     spread: Sequence[bool] | None = None,
 ) -> Sequence[TracedArray]:
-    """The outputs for all entries of `arrays` of a tape that was recorded for one."""
+    """The outputs, for all entries of `arrays`, of a tape that was recorded for one entry."""
     mapped = [*(True for _ in arrays), *(False for _ in element.extra)]
     values = [*arrays, *(traced_of(x) for x in element.extra)]
     size = arrays[0].shape[0]
@@ -226,8 +226,8 @@ def _results_with_axis(
 ) -> list[object]:
     """Leaves of the result for some elements, with the mapped axis where `out_axes` says.
 
-    Where these are not all elements, `total` in number, the axis stays in front, so that groups can
-    be joined.
+    If these are fewer than all `total` elements, the axis stays in front, so that groups can be
+    joined.
     """
     size = arrays[0].shape[0]
     spread = [size != total] * len(element.tape.outputs)
@@ -289,8 +289,8 @@ def _record_one(
 ) -> tuple[Recording, list[object], Spec]:
     """The tape of `f` for one element, the leaves it returned and their spec.
 
-    Arguments that are not mapped are values of the trace around it, so that Python may look at
-    what it may look at there.
+    Arguments that are not mapped are values of the outer trace, so that Python may read them if it
+    may read them there.
     """
     outs: list[object] = []
     out_spec: list[Spec] = []
@@ -310,7 +310,7 @@ def _record_one(
 
 
 def _element(x: TracedArray) -> ArgumentSpec:
-    """How one element of `x` is traced: it has the value of the first, where `x` has a value."""
+    """How one element of `x` is traced: with the value of the first, if `x` has a value."""
     type_ = ArrayType(x.shape[1:], x.dtype)
     if not x.shape[0]:
         return ArgumentSpec(type_, scalar=x.ndim == 1)

@@ -28,8 +28,8 @@ _ALONE: Hint = ("interleave.count", ir.Constant(_INDEX, 1))
 def hint_long_loop(back: ir.ConditionalBranch, lines: int) -> None:
     """Have LLVM vectorise a long loop of an outlined function without interleaving.
 
-    Interleaving is four times the code to compile, and no faster. Where the processor has masked
-    vectors, the remaining iterations are one of these, and no scalar loop.
+    Interleaving is four times the code to compile, and no faster. If the processor has masked
+    vectors, the remaining iterations are one masked vector operation, not a scalar loop.
     """
     if lines >= LONG_LOOP:
         masked = ("vectorize.predicate.enable", ir.Constant(_TRUTH, 1))

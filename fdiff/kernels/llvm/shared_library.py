@@ -18,7 +18,7 @@ from ...process.memory_reserve import check_room
 
 
 def open_library() -> None:
-    """Open it without the interpreter's lock; whatever is not as expected is left to llvmlite."""
+    """Open LLVM's library without the interpreter's lock; if absent, llvmlite opens it later."""
     if os.name != "posix":
         return
     spec = find_spec("llvmlite")

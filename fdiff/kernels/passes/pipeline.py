@@ -199,6 +199,12 @@ def forms(
         yield step, before, program
 
 
+# Loop programs of the bodies of the graph being lowered, by id of the body.
+_programs: ContextVar[dict[int, tuple[KernelGraph, LoopProgram]] | None] = ContextVar(
+    "_programs", default=None
+)
+
+
 def lower_graph(graph: KernelGraph) -> LoopProgram:
     """The loop program of a graph, after all passes, for one thread of a CPU.
 
@@ -213,12 +219,6 @@ def lower_graph(graph: KernelGraph) -> LoopProgram:
         finally:
             _programs.set(outer)
     return programs[id(graph)][1]
-
-
-# Of the graphs in the one that is being lowered, by id.
-_programs: ContextVar[dict[int, tuple[KernelGraph, LoopProgram]] | None] = ContextVar(
-    "_programs", default=None
-)
 
 
 def lower_for_cuda(graph: KernelGraph, *, tiled: bool = True) -> LoopProgram:
