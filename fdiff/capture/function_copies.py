@@ -19,7 +19,7 @@ from .proxies.container_proxies import wrap_mapping
 from .proxies.module_proxies import GlobalsProxy, ModuleContext
 from .proxy_context import Pair, Where, opaque
 from .revalidation import Dependency
-from .sources.choosing_loops import code_of
+from .sources.loop_drivers import code_of
 from .value_kinds import MISSING, is_ours, is_user_function, library_namespace
 from .written.write_targets import in_cell
 from .written.writes import CellCopy

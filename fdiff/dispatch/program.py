@@ -20,7 +20,7 @@ import fdiff.intact_numpy as np
 
 from ..bounded_cache import WeakKeys, WeakValues, drop_oldest, keep_recent
 from ..capture.dependencies import Held
-from ..capture.sources.choosing_loops import driven
+from ..capture.sources.loop_drivers import driven
 from ..device_arrays import CPU
 from ..errors import called
 from ..foreign_errors import not_foreign

@@ -7,7 +7,7 @@ import ast
 from ...syntax_trees import GenericVisit, walk
 from .loop_frames import OWN
 
-BROKEN = f"{OWN}broken_"  # how names begin of whether a loop was left by ``break``
+BROKEN = f"{OWN}broken_"  # prefix of the flags that say whether a loop ended by ``break``
 
 
 def without_else(function: ast.FunctionDef) -> ast.FunctionDef:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, INT
-from ...capture.sources.loop_functions import UNBOUND
+from ...capture.sources.loop_rewriting import UNBOUND
 from ...errors import FdiffError
 from ...foreign_errors import not_foreign
 from ...hooks import Args, Function, Named

@@ -9,7 +9,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...capture.sources.loop_frames import LEFT, RAISED
-from ...capture.sources.loop_functions import UNBOUND
+from ...capture.sources.loop_rewriting import UNBOUND
 from ...ops.control.loop import LOOP
 from ...ops.control.while_loop import WHILE
 from ...ops.shapes.gather_scatter import iota

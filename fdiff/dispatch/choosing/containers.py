@@ -18,7 +18,7 @@ from types import CellType, NoneType
 from typing import cast
 
 from ...capture.sources.loop_frames import LoopNames
-from ...capture.sources.loop_functions import UNBOUND
+from ...capture.sources.loop_rewriting import UNBOUND
 from ...named_tuples import NamedTuple
 from .answers import Body, Cells, value_of
 from .appended_rows import Appended

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import fdiff.intact_numpy as np
 
-from ...capture.sources.loop_functions import UNBOUND
+from ...capture.sources.loop_rewriting import UNBOUND
 from ...node import Node
 from ...primitive import PRIMITIVES
 from ...trace import Trace, TracedArray

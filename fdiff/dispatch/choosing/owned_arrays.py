@@ -32,7 +32,7 @@ def _references(values: Mapping[str, object], name: str) -> int:
 def _references_of_one() -> int:
     """The references to an object that one variable holds, beside a dict.
 
-    0 where Python does not count them, or an object that is held elsewhere has not one more.
+    0 if Python does not count references, or if a second holder does not raise the count by one.
     """
     variable = _Held()
     values: dict[str, object] = {"": variable}

@@ -25,7 +25,7 @@ from typing import Self, cast
 from ...capture.dependency_nodes import attribute
 from ...capture.proxies.class_proxies import fetch, state_of
 from ...capture.proxies.object_proxy import slot, slot_dict
-from ...capture.sources.loop_functions import UNBOUND
+from ...capture.sources.loop_rewriting import UNBOUND
 from ...capture.sources.name_scopes import is_data
 from ...capture.sources.object_attributes import AttributeNames, ObjectAttributes
 from ...capture.sources.source_effects import EffectError, check_function, stored_parameters

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
-from ...capture.sources.loop_functions import UNBOUND
+from ...capture.sources.loop_rewriting import UNBOUND
 from ...trace import Trace, TracedArray
 from .variables import FLOAT, RefusedLoopError, TooFewTripsError, is_new
 

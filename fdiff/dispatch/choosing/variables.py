@@ -12,7 +12,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import BOOL, INT, ArrayType
 from ...capture.dependency_nodes import attribute
 from ...capture.sources.loop_frames import LEFT, OWN
-from ...capture.sources.loop_functions import UNBOUND, Unbound
+from ...capture.sources.loop_rewriting import UNBOUND, Unbound
 from ...capture.sources.object_attributes import is_user_object
 from ...capture.sources.returns import RESULT
 from ...capture.sources.varying_ranges import BOUND
@@ -261,7 +261,7 @@ def is_number_of_numpy(value: object) -> TypeGuard[np.floating | np.complexfloat
 
 
 def is_new(value: object) -> bool:
-    """Whether a value is traced or NumPy's, and no Python number, nor as weak as such."""
+    """Whether a value is a NumPy number, or a traced array that is not weakly typed."""
     return is_number_of_numpy(value) or (isinstance(value, TracedArray) and not value.weak)
 
 

@@ -21,7 +21,7 @@ class LoopDriver(Protocol):
 
 # What loops ask first in the trace under way.
 _driver: ContextVar[LoopDriver | None] = ContextVar("_driver", default=None)
-with_loop_functions = late("loop_functions", __package__, "with_loop_functions")
+with_loop_functions = late("loop_rewriting", __package__, "with_loop_functions")
 
 
 @contextmanager

@@ -71,7 +71,10 @@ UNBOUND = Unbound()
 def with_loop_functions(
     fn: FunctionType, driver: Callable[..., object], refusals: dict[str, str]
 ) -> CodeType | None:
-    """The code of a function whose loops that branch ask a driver first, but for `refusals`."""
+    """Code in which each branching loop asks a driver before it runs.
+
+    Loops in `refusals` stay as they are.
+    """
     code = fn.__code__
     whole = definition(code)
     if whole is None or any(map(_looks, walk(whole.function))):
@@ -126,10 +129,10 @@ class _Rewriting:
         self.tries = 0  # around the statement that is rewritten
 
     def whole(self, statements: Sequence[ast.stmt], *, returning: bool = False) -> list[ast.stmt]:
-        """All statements of the function, of which those from the first that may return are one.
+        """All statements of the function; those from the first that may return on become one.
 
-        So are those from the first on of which an arm leaves a variable alone, if none of them is a
-        loop, unless a function that is `returning` is asked for.
+        If an arm of a statement leaves a variable unchanged, that statement and all after it also
+        become one, unless they contain a loop or `returning` is set.
         """
         first = first_returning(statements)
         uneven = None if returning else first_uneven(statements)
