@@ -28,6 +28,7 @@ from ..process.forking import late
 from ..process.garbage_collection import collector_paused
 from ..process.memory_reserve import budget
 from ..trace import TracedArray, derived_lines
+from ..trace.trace_stack import stack
 from ..tree import flatten
 from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_key, native
 from .branch_stability import ALTERNATIVES, FEW, SHARE, BranchStability
@@ -265,7 +266,7 @@ class Program:
             leaves, spec = flatten((args, kwargs))
             order, in_spec = differentiated(args, self.argnums, call)
             body = lambda *a, **k: self.body(f, a, k)  # noqa: E731 - its function bound
-            restarts = self.merges and not (eager or choosing)
+            restarts = self.merges and not (eager or choosing or stack.traces)
             request = CallToTrace(
                 body, f, call, leaves, spec, order, in_spec, device=self.device, eager=eager,
                 restarts=restarts,
@@ -273,6 +274,8 @@ class Program:
             try:
                 variant, extra = _traced(request, choosing=choosing)
             except ManyQuestionsError:
+                if not restarts:  # the run of a trace around this one is left
+                    raise
                 variant, extra = _traced(request._replace(restarts=False), choosing=True)
             if eager:
                 variant.plan = self.make_plan(variant.traced)

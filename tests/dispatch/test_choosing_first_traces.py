@@ -10,6 +10,7 @@ from test_choosing_loops import counted
 
 import fdiff
 from fdiff.dispatch import call_tracing
+from fdiff.trace.branching import guards
 
 TRIPS = 90  # more than `guards.MANY`
 POINTS = [np.array(p) for p in ((0.3, 0.9, -0.4), (1.1, -0.7, 0.2), (-0.8, 0.1, 0.6))]
@@ -161,3 +162,23 @@ def test_second_derivatives():
         np.testing.assert_allclose(
             fdiff.jacobian(fdiff.grad(walks))(x), exact_of_function(walks, x)[2], rtol=1e-8
         )
+
+
+def asks_twice(x):
+    if x[0] > x[1]:
+        return x[1] ** 2 * x[2]
+    return x[0] ** 3 if np.isclose(x[2], 0.6, 0.1) else x[2] ** 2 * x[1]
+
+
+@pytest.mark.parametrize("many", [1, 2, 3])
+def test_traces_inside_of_a_trace_begin_anew_with_it(many, monkeypatch):
+    monkeypatch.setattr(guards, "MANY", many)
+    fdiff.cache_clear()
+    slope = fdiff.grad(asks_twice)
+    for x in POINTS:
+        expected = exact_of_function(asks_twice, x)
+        nested = fdiff.jacobian(lambda x: slope(x) * 1.0)(x)
+        np.testing.assert_allclose(nested, expected[2], rtol=1e-10)
+    batch = fdiff.grad(lambda rows: np.sum(fdiff.vmap(asks_twice)(rows)))(np.array(POINTS))
+    rows = [exact_of_function(asks_twice, x)[1] for x in POINTS]
+    np.testing.assert_allclose(batch, rows, rtol=1e-10)

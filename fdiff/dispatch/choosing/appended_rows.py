@@ -74,8 +74,9 @@ class AppendedRows:
     """The rows of a loop's node that hold what its trips append; `kinds` are their types.
 
     Python numbers stay numbers after the loop, and the trace relies on them.
-    `partners` are the variables that hold an appended array, by its place, after the trip. Of
-    those that other variables may hold later, at the `numbered` places, the numbers are rows, too.
+    `partners` are the variables that hold an appended array, by its place, after the trip.
+    Other variables may hold the arrays at the `numbered` places later: the number of such an array
+    is one more row.
     Of `lists` to which some paths append nothing, one more row says which trips append: the trace
     relies on the number of these trips.
     """
