@@ -1,7 +1,7 @@
 """The tape: a frozen, typed, hash-consed program in single-assignment form.
 
 A tape is a tuple of nodes; a node's id is its position. Inputs and constants are nodes too.
-(R. E. Wengert, "A simple automatic derivative evaluation program", CACM 7(8), 1964.)
+(R. E. Wengert, "A simple automatic derivative evaluation program", CACM 7(8), pages 463-464, 1964.)
 """
 
 from __future__ import annotations

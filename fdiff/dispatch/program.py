@@ -5,7 +5,7 @@ operator's plan) and the inputs of its tape. All functions with the same code sh
 that a lambda that is made again finds its earlier traces.
 
 A variant for each kind of call, looked up by its guards, is a polymorphic inline cache; U. Hoelzle,
-C. Chambers and D. Ungar, ECOOP 1991.
+C. Chambers and D. Ungar, ECOOP 1991, section 3.
 """
 
 from __future__ import annotations

@@ -317,8 +317,8 @@ def partitions(data: object, client: object = None) -> Partitions:
 
     References
     ----------
-    M. Rocklin, "Dask: Parallel Computation with Blocked algorithms and Task Scheduling",
-    SciPy 2015.
+    The idea of M. Rocklin, "Dask: Parallel Computation with Blocked algorithms and Task
+    Scheduling", SciPy 2015.
 
     Examples
     --------

@@ -50,7 +50,7 @@ def draw(f: Function, *args: object, **kwargs: object) -> Picture:
     References
     ----------
     Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures",
-    IEEE Trans. SMC 11(2), 1981.
+    IEEE Trans. SMC 11(2), pages 109-125, 1981: the whole method.
 
     Examples
     --------

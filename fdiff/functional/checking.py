@@ -97,7 +97,7 @@ def gradcheck(
     References
     ----------
     Squire and Trapp, "Using complex variables to estimate derivatives of real functions",
-    SIAM Review 40(1), 1998.
+    SIAM Review 40(1), pages 110-112, 1998: the whole note.
 
     Examples
     --------

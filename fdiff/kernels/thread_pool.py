@@ -9,9 +9,8 @@ on its own thread, and gives the same numbers.
 
 What the threads do is machine code: `runtime.worker_code`.
 
-The calling thread and its workers run a parallel kernel as a team (fork and join; L. Dagum and
-R. Menon, OpenMP: an industry standard API for shared-memory programming, IEEE Computational
-Science and Engineering 5(1), 1998).
+The calling thread and its workers run a parallel kernel as a team (fork and join; OpenMP
+Application Programming Interface, version 5.0, 2018, section 1.3, "Execution Model").
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Graphs in layers: where boxes are put so that edges lead downwards and few of them cross.
 
 The four steps of K. Sugiyama, S. Tagawa and M. Toda, "Methods for visual understanding of
-hierarchical system structures", IEEE Trans. SMC 11(2), 1981: layers, bends, order by barycentres,
-places. Layers hold a bounded number of boxes, as in E. Coffman and R. Graham, "Optimal scheduling
-for two-processor systems", Acta Informatica 1, 1972.
+hierarchical system structures", IEEE Trans. SMC 11(2), pages 109-125, 1981: layers, bends, order by
+barycentres, places. Layers hold a bounded number of boxes, an idea of E. Coffman and R. Graham,
+"Optimal scheduling for two-processor systems", Acta Informatica 1, 1972.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def bitmap(colours: np.ndarray, x: float, y: float, width: float, height: float)
 
 
 def _png(colours: np.ndarray) -> bytes:
-    """The file of a picture (W3C, "Portable Network Graphics", 3rd ed., 2025: filter 0)."""
+    """The file of a picture (W3C, Portable Network Graphics, 2025, section 9.2: filter type 0)."""
     rows, columns, _ = colours.shape
     lines = np.zeros((rows, 1 + 4 * columns), np.uint8)
     lines[:, 1:] = colours.reshape(rows, -1)

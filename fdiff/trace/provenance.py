@@ -9,8 +9,8 @@ Only a slice beneath which entries were stored one by one, or a number repeated,
 the positions of such stores are part of the structure of a kernel anyway, while the results of
 following other slices would depend on sizes.
 
-Definitions that reach single entries: K. Knobe and V. Sarkar, Array SSA form and its use in
-parallelization, POPL 1998.
+Definitions that reach single entries: an idea of K. Knobe and V. Sarkar, Array SSA form and its use
+in parallelization, POPL 1998.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `custom_vjp` gives a pullback, which is linear in the cotangents; `custom_jvp` a pushforward, which
 is linear in the tangents. Each is the transpose of the other, and so the one that is not given is
-made of the one that is by the reverse sweep (R. Frostig, M. J. Johnson, D. Maclaurin, A. Paszke and
-A. Radul, Decomposing reverse-mode automatic differentiation, arXiv:2105.09469, 2021).
+made of the one that is by the reverse sweep (R. Frostig et al., Decomposing reverse-mode automatic
+differentiation, arXiv:2105.09469, 2021, the whole note).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def pullback(tape: Tape, wrt: Sequence[int], of: Sequence[int] | None = None) ->
     Inside, they pair with tangents as ``Re(bar * dot)``. The gradient of a real function is then
     the conjugate of ``df/dRe + i df/dIm``, which is what torch gives, and is the way of steepest
     ascent (K. Kreutz-Delgado, "The Complex Gradient Operator and the CR-Calculus",
-    arXiv:0906.4835, 2009).
+    arXiv:0906.4835, 2009, section "Multivariate CR-Calculus").
     """
     pulled = vjp(tape, wrt, of)
     count = len(tape.outputs)

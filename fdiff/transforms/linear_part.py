@@ -2,7 +2,7 @@
 
 Of the tape of tangents the second part is linear in them: partial evaluation, by which JAX makes
 ``linearize`` (R. Frostig, M. Johnson, D. Maclaurin, A. Paszke, A. Radul, "Decomposing reverse-mode
-automatic differentiation", LAFI 2021).
+automatic differentiation", LAFI 2021, the whole abstract).
 """
 
 from __future__ import annotations

@@ -162,24 +162,92 @@ def test_every_error_class_is_described():
     assert [kind.__name__ for kind in classes if not kind.__doc__] == []
 
 
+DOCUMENTED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
 WITH_SOURCES = (
-    "dispatch/choosing", "kernels/bytecode", "kernels/passes", "kernels/runtime",
-    "ops/linear_algebra", "ops/solvers", "trace/looping", "transforms",
+    "dispatch/choosing", "kernels/bytecode", "kernels/codegen", "kernels/cuda", "kernels/ir",
+    "kernels/passes", "kernels/runtime", "ops/along_axes", "ops/linear_algebra", "ops/scipy_ops",
+    "ops/solvers", "trace/looping", "transforms",
 )  # fmt: skip
-SOURCE = re.compile(r"docs/decisions/|arXiv|DLMF|dlmf\.nist\.gov|\b(?:19|20)\d\d\b")
+# Files of these folders without an algorithm of their own.
+TEXT_OF_PROGRAMS = """
+    codegen/kernel codegen/lines codegen/loop_nest codegen/program_items codegen/source_generation
+    codegen/symbol_table ir/expression_names ir/operation_text ir/printing
+"""  # a program is written down line for line
+FORMS_OF_PROGRAMS = """
+    ir/accesses ir/combiners ir/effect ir/graph_draft ir/graph_of_tape ir/index_expressions
+    ir/kernel_graph ir/loops ir/operation_costs ir/parallel ir/product_sizes ir/small_sizes
+    ir/stored_entries ir/tile_sizes ir/verify_graph ir/verify_parallel ir/word_table
+"""  # records, tables and laws of the intermediate forms
+FUNCTIONS_OF_NUMPY = """
+    along_axes/accumulation_dtypes along_axes/data_dependent_shapes along_axes/reductions
+    along_axes/higher_order_functions along_axes/sampled_functions along_axes/sorting
+    along_axes/statistics
+"""  # composed of other ops by NumPy's definitions
+FUNCTIONS_OF_SCIPY = """
+    probability/distributions probability/multivariate_distributions probability/stats
+    scipy_ops/distance scipy_ops/interp1d scipy_ops/matrix_arguments scipy_ops/ndimage
+    scipy_ops/signal sparse/sparse_entries sparse/sparse_factorisations sparse/sparse_ops
+    sparse/sparse_solves sparse/sparse_structures sparse/traced_sparse special_tables/special_family
+"""  # composed of other ops by SciPy's definitions
+WITHOUT_ALGORITHM = {
+    *TEXT_OF_PROGRAMS.split(), *FORMS_OF_PROGRAMS.split(), *FUNCTIONS_OF_NUMPY.split(),
+    *FUNCTIONS_OF_SCIPY.split(),
+}  # fmt: skip
+YEAR = re.compile(r"arXiv|\b(?:19|20)\d\d\b")
+PLACE = re.compile(
+    r"docs/decisions/|DLMF,? \d|\bidea\s+of\b|\bwhole\b|\bsections?\s+on\b"
+    r"|\b(?i:algorithm|chapter|definition|entry|equation|figure|page|routine|rule|section|strategy"
+    r"|table|theorem)s?\s+(?:[\"(`\d]|AS \d|[A-Z]{1,5}\b)"
+)
+STANDARD = re.compile(r"docs/decisions/|DLMF|dlmf\.nist\.gov")  # sources that need no year
 DEFINES = re.compile(r"^(?:def|class) ", re.MULTILINE)
+PACKAGE = Path(fdiff.__file__).parent
+
+
+def paragraphs(path):
+    """The paragraphs of the docstrings of a file, with their lines."""
+    for node in nodes_of(tree_of(path)):
+        if isinstance(node, DOCUMENTED) and (doc := ast.get_docstring(node)):
+            for text in doc.split("\n\n"):
+                yield node.body[0].lineno, text
+
+
+def cites(text):
+    """Whether a paragraph or a comment names a source and the place in the source."""
+    return STANDARD.search(text) or (YEAR.search(text) and PLACE.search(text))
 
 
 def test_algorithms_cite_their_source_or_a_decision():
-    package = Path(fdiff.__file__).parent
-    paths = [path for folder in WITH_SOURCES for path in (package / folder).rglob("*.py")]
-    texts = {p.relative_to(package).as_posix(): p.read_text(encoding="utf-8") for p in paths}
-    assert [
-        n for n, text in texts.items() if DEFINES.search(text) and not SOURCE.search(text)
-    ] == []
+    """The source names a section or pages; or a page of decisions is about the file."""
+    page = (PACKAGE.parent / "docs" / "decisions" / "by-file.md").read_text("utf-8")
+    decided = tuple(re.findall(r"^- `fdiff/([^`]+)`", page, re.MULTILINE))
+    paths = [path for folder in WITH_SOURCES for path in (PACKAGE / folder).rglob("*.py")]
+    defining = [path for path in paths if DEFINES.search(path.read_text("utf-8"))]
+    unsourced = [
+        path.relative_to(PACKAGE).with_suffix("").as_posix()
+        for path in defining
+        if not path.relative_to(PACKAGE).as_posix().startswith(decided)
+        and not any(map(cites, path.read_text("utf-8").split("\n\n")))
+    ]
+    assert {"/".join(name.split("/")[-2:]) for name in unsourced} == WITHOUT_ALGORITHM
 
 
-DOCUMENTED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+# Whole papers, of which only the idea is taken.
+IDEA_ALONE = {"dispatch/choosing/answers.py", "dispatch/choosing/reached_objects.py"}
+
+
+def test_citations_tell_the_place():
+    """A paper with its year comes with a section or pages, or lends an idea."""
+    placeless = [
+        (path.relative_to(PACKAGE).as_posix(), line)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if YEAR.search(path.read_text("utf-8"))
+        for line, text in paragraphs(path)
+        if YEAR.search(text) and ">>>" not in text and not PLACE.search(text)
+    ]
+    assert [place for place in placeless if place[0] not in IDEA_ALONE] == []
+
+
 IN_BACKTICKS = re.compile(r"(?<!`)`([A-Za-z_]\w+)`(?!`)")
 # Text of code beside prose: a call, or an equation. Its words explain each other.
 CODE = re.compile(r"``([^`]*[(=][^`]*)``")

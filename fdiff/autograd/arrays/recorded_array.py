@@ -61,7 +61,7 @@ class RecordedArray(Conversions):
     References
     ----------
     ``torch.Tensor``. Paszke et al., "PyTorch: an imperative style, high-performance deep learning
-    library", NeurIPS 2019.
+    library", NeurIPS 2019, section 4.3.
 
     Examples
     --------

@@ -6,7 +6,7 @@ wherever the store was made, the view derives its own history from the root's ag
 view is a store into its root.
 
 Views with a history of their own: A. Paszke et al., Automatic differentiation in PyTorch, NIPS
-Autodiff Workshop 2017.
+Autodiff Workshop 2017, section on in-place operations, "Aliasing".
 """
 
 from __future__ import annotations

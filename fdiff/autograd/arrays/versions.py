@@ -1,7 +1,7 @@
 """Version counters: the number of stores into the memory of an array, shared by its views.
 
 They are torch's (A. Paszke et al., Automatic differentiation in PyTorch, NIPS Autodiff Workshop
-2017: in-place operations).
+2017, section on in-place operations, "Invalidation").
 """
 
 from __future__ import annotations

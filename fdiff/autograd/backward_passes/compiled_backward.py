@@ -4,8 +4,8 @@ The structure of a graph (its recipes, its edges, and which values are saved whe
 each key the rules of all nodes are spliced into one tape over the saved values, and an ordinary
 `Runner` runs that tape: the second iteration of a training loop neither traces nor compiles.
 
-A graph as the key of a compiled program; A. Suhan et al., LazyTensor: combining eager execution
-with domain-specific compilers, arXiv:2102.13267, 2021.
+A graph is the key of a compiled program: an idea of A. Suhan et al., LazyTensor: combining eager
+execution with domain-specific compilers, arXiv:2102.13267, 2021; docs/decisions/recorded-arrays.md.
 """
 
 from __future__ import annotations

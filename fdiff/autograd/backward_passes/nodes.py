@@ -5,7 +5,7 @@ origins of its operands. Edges lead from results to operands alone, so a graph i
 last array.
 
 The graph of edges from results to operands follows A. Paszke et al., Automatic differentiation in
-PyTorch, NIPS Autodiff Workshop 2017.
+PyTorch, NIPS Autodiff Workshop 2017, section "Implementation".
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Forward sweeps of tangents through the recorded graph, for `forward_ad.py`.
 
 A node keeps the values that its reverse rule reads: the rule is a tape, linear in the cotangents.
-That tape pulled back once more is the forward rule, of the same saved values (the transpose of the
-transpose; A. Radul et al., You only linearize once, POPL 2023). A second table of rules is not
-needed.
+That tape pulled back once more is the forward rule, of the same saved values: the transpose of the
+transpose, an idea of A. Radul et al., You only linearize once, POPL 2023. A second table of rules
+is not needed.
 """
 
 from __future__ import annotations

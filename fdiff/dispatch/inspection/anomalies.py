@@ -5,7 +5,7 @@ that they were computed from and that are not finite either. Where there are non
 itself made them. What a `where` discards, and what no output reads, is never visited.
 
 A backward dynamic slice, cut where values are finite (B. Korel and J. Laski, Dynamic program
-slicing, Information Processing Letters 29(3), 1988).
+slicing, Information Processing Letters 29(3), pages 155-163, 1988; the whole note).
 """
 
 from __future__ import annotations

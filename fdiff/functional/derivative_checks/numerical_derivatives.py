@@ -20,9 +20,9 @@ class Measurement:
     """Derivatives of a function under check at its point, along directions.
 
     A complex step, ``imag(f(x + ihd)) / h``, is exact to the last bits (Squire and Trapp, "Using
-    complex variables to estimate derivatives of real functions", SIAM Review 40(1), 1998), but
-    wrong for a function that is not analytic: one that uses `abs`, comparisons or conjugates. It
-    is believed where it agrees with the central difference, ``(f(x + eps d) - f(x - eps d)) / 2
+    complex variables to estimate derivatives of real functions", SIAM Review 40(1), pages 110-112,
+    1998), but wrong for a function that is not analytic: it uses `abs`, comparisons or conjugates.
+    A step is believed if it agrees with the central difference, ``(f(x + eps d) - f(x - eps d)) / 2
     eps``, to the accuracy of that. `exact` says whether all derivatives so far were measured so.
 
     Nothing can be measured where outputs have other shapes or dtypes near by: `GradcheckError`.

@@ -109,8 +109,8 @@ def jit(f: Callable[P, R], *, compiler: str | None = None, device: str = "cpu") 
 
     References
     ----------
-    Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching", Algorithmica 3, 1988: when a
-    kernel is worth its price.
+    The time to compile a kernel follows an idea of Karlin, Manasse, Rudolph and Sleator,
+    "Competitive snoopy caching", Algorithmica 3, 1988; docs/decisions/tiered-execution.md.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
 
     References
     ----------
-    Wengert, "A simple automatic derivative evaluation program", CACM 7(8), 1964.
+    Wengert, "A simple automatic derivative evaluation program", CACM 7(8), pages 463-464, 1964.
 
     Examples
     --------

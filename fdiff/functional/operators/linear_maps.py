@@ -112,7 +112,7 @@ def linearize(f: Callable[..., R], *primals: object) -> tuple[R, Callable[..., R
     References
     ----------
     ``jax.linearize``; Frostig, Johnson, Maclaurin, Paszke and Radul, "Decomposing reverse-mode
-    automatic differentiation", LAFI 2021.
+    automatic differentiation", LAFI 2021: the whole abstract.
 
     Examples
     --------

@@ -188,7 +188,7 @@ def primitive(
     References
     ----------
     Frostig, Johnson, Leary, "Compiling machine learning programs via high-level tracing",
-    SysML 2018, for operations that a trace does not look into.
+    SysML 2018 (the whole abstract), for operations that a trace does not look into.
 
     Examples
     --------

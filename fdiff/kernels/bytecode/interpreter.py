@@ -1,8 +1,8 @@
 """The bytecode interpreter as text: a loop over instructions with a branch for each opcode.
 
 The comparisons of one integer with 0, 1, 2, ... become a jump table in machine code: dispatch by a
-switch (M. A. Ertl and D. Gregg, The structure and performance of efficient interpreters, Journal of
-Instruction-Level Parallelism 5, 2003).
+switch, an idea of many interpreters (M. A. Ertl and D. Gregg, The structure and performance of
+efficient interpreters, Journal of Instruction-Level Parallelism 5, 2003).
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 LLVM's time grows faster than the length of a function, and an unrolled program repeats itself. So
 each loop becomes a function of the names it reads, and loops that differ in names alone share one
-(procedural abstraction: K. D. Cooper and N. McIntosh, Enhanced code compression for embedded RISC
-processors, PLDI 1999; LLVM's IROutliner does it on LLVM IR). A function returns the locals that are
-read later. What it brought: docs/decisions/long-kernels-are-outlined.md.
+(procedural abstraction, an idea of K. D. Cooper and N. McIntosh, Enhanced code compression for
+embedded RISC processors, PLDI 1999; LLVM's IROutliner does it on LLVM IR). A function returns the
+locals that are read later. The gain: docs/decisions/long-kernels-are-outlined.md.
 """
 
 from __future__ import annotations

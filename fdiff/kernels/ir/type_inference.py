@@ -1,4 +1,4 @@
-"""Type inference for expressions in the text of kernels: the dtype that the compiler gives them."""
+"""Type inference for expressions of kernels, by Numba's rules: docs/decisions/llvm-directly.md."""
 
 from __future__ import annotations
 

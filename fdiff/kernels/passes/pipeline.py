@@ -15,8 +15,8 @@ in others (`_spelled`), and masks of products move to the operand that has their
 With ``FDIFF_VERIFY`` set, as in all tests, every form is verified after the pass that left it.
 ``FDIFF_DUMP=passes`` prints it to stderr after each pass, ``FDIFF_DUMP=fuse,lower`` after the
 passes named; a kernel found on disk runs through no pass (``FDIFF_CACHE_DIR=off``). Many small
-passes, each between two stated forms, are a nanopass compiler (D. Sarkar, O. Waddell and R. K.
-Dybvig, A nanopass infrastructure for compiler education, ICFP 2004).
+passes, each between two stated forms, are the idea of D. Sarkar, O. Waddell and R. K. Dybvig, A
+nanopass infrastructure for compiler education, ICFP 2004.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Texts of functions that call LAPACK (E. Anderson et al., LAPACK Users' Guide, SIAM 1999).
+"""Texts of functions that call LAPACK (E. Anderson et al., Users' Guide, SIAM 1999, chapter 2).
 
 Each takes one matrix. In row-major order LAPACK sees the transpose of it. It factors A' = P L U
 (``getrf``), and A x = b becomes x' P L U = b'. How texts are written, `routines` tells.

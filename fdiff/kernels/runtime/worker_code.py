@@ -8,10 +8,10 @@ Scott, ACM TOCS 9(1), 1991, section 3.1; it counts finished parts, not threads, 
 that the system starts late holds up nobody). A worker that comes after the last part finds the job
 closed and does not enter.
 
-A waiting worker spins for a while, then blocks (Karlin et al., Empirical studies of competitive
-spinning, SOSP 1991) on a lock of Python's C interface, which works without the GIL. Before it
-blocks it sets its flag ``ASLEEP`` and tests the condition once more; the thread that clears the
-flag has to release the lock. Idle workers wait for a job at such locks, too.
+A waiting worker spins for a while, then blocks (idea of Karlin et al., Empirical studies of
+competitive spinning, SOSP 1991) on a lock of Python's C interface, which works without the GIL.
+Before it blocks it sets its flag ``ASLEEP`` and tests the condition once more; the thread that
+clears the flag has to release the lock. Idle workers wait for a job at such locks, too.
 
 Macros (`macros`) are the words of a pool and of its workers (`POOL`, `WORKER`), and constants
 (`CONSTANTS`); each function says what it does in the comment before it.

@@ -73,7 +73,7 @@ def digitize(x: object, bins: object, right: bool = False) -> TracedArray:
 
 
 def _doane(x: TracedArray) -> TracedArray:
-    """D. P. Doane, The American Statistician 30(4), 1976: Sturges' rule with a term for skewness."""
+    """Sturges' rule with a term for skewness: D. P. Doane, The American Statistician 30(4), pages 181-183, 1976."""
     if x.size <= 2:
         return traced(0.0)
     spread = np.sqrt(6.0 * (x.size - 2) / ((x.size + 1.0) * (x.size + 3)))
@@ -89,7 +89,7 @@ _WIDTHS: dict[str, Callable[[TracedArray], TracedArray]] = {
     "scott": lambda x: (24.0 * np.pi**0.5 / x.size) ** (1.0 / 3.0) * np.std(x),
     "fd": lambda x: 2.0 * np.subtract(*np.percentile(x, [75, 25])) * x.size ** (-1.0 / 3.0),
     "doane": _doane,
-}  # D. Freedman and P. Diaconis, Z. Wahrscheinlichkeitstheorie 57, 1981; D. W. Scott, Biometrika 66, 1979
+}  # D. Freedman and P. Diaconis, Z. Wahrscheinlichkeitstheorie 57, pages 453-476, 1981; D. W. Scott, Biometrika 66, pages 605-610, 1979
 
 
 def _automatic(a: TracedArray, name: str, low: object, high: object, *, ranged: bool) -> int:

@@ -7,7 +7,7 @@ to the next, *invariants* are read in all trips, *entries* are the entries of th
 It returns the last carries, and the outs as rows of the `length` of the others, which are zero from
 `trips` on. Derivatives are derived from the body, by the transforms of tapes: `transforms/loops/loop_rules.py`.
 
-The form of ``lax.scan`` (J. Bradbury et al., JAX, 2018).
+The form of ``lax.scan`` (J. Bradbury et al., JAX, 2018: entry ``jax.lax.scan`` of the reference).
 """
 
 from __future__ import annotations

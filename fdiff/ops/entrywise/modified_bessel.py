@@ -11,7 +11,7 @@ from .elementwise import stop
 
 @implements(np.i0)
 def i0(x: object) -> TracedArray:
-    """The modified Bessel function of order 0, as its integral over a half circle.
+    """The modified Bessel function of order 0, as its integral over a half circle (DLMF, equation 10.32.1).
 
     The midpoint rule converges geometrically for periodic functions (L. N. Trefethen and J. A. C.
     Weideman, SIAM Review 56(3), 2014, theorem 3.2); with 128 points its error is ``2 I_256(x) / I_0(x)``, below

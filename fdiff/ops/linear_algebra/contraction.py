@@ -3,7 +3,7 @@
 `contract` is an einsum of two operands. It is bilinear, and the cotangent of each operand is the contraction of
 the result's cotangent with the other operand, so the primitive is closed under differentiation. An einsum of many
 operands becomes contractions of two, in the order that `numpy.einsum_path` finds (D. G. A. Smith and J. Gray, "opt_einsum:
-a Python package for optimizing contraction order for einsum-like expressions", J. Open Source Software 3(26), 2018).
+a Python package for optimizing contraction order for einsum-like expressions", J. Open Source Software 3(26), 2018, the whole note).
 """
 
 from __future__ import annotations

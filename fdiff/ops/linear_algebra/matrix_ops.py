@@ -118,7 +118,7 @@ def _minors(a: np.ndarray, *dots: np.ndarray) -> np.ndarray:
     """Derivative of the cofactor matrix of `a` in one or more directions.
 
     It is a polynomial of the matrix: from the second direction on, the coefficient of t in the value at
-    ``a + t dot``, from values at roots of unity (J. N. Lyness and C. B. Moler, SIAM J. Numer. Anal. 4(2), 1967).
+    ``a + t dot``, from values at roots of unity (J. N. Lyness and C. B. Moler, SIAM J. Numer. Anal. 4(2), pages 202-210, 1967).
     """
     n, shape = a.shape[-1], broadcast(a.shape, *(d.shape for d in dots))
     if n < 2:

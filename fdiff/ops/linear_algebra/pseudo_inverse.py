@@ -2,7 +2,7 @@
 
 With X = pinv(A): dX = -X dA X + X X' dA' (I - A X) + (I - X A) dA' X' X. Source: G. H. Golub and V. Pereyra,
 "The differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate", SIAM J.
-Numer. Anal. 10(2), 1973, theorem 4.3. Where singular values are cut off, the outer terms solve Stein equations.
+Numer. Anal. 10(2), 1973, equation (4.12). Where singular values are cut off, the outer terms solve Stein equations.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EPS = float(np.finfo(np.float64).eps)  # NumPy calls LAPACK in double precision,
 
 
 def _stein(p: np.ndarray, r: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """The solution x of the Stein equation ``x - p x n = r``, by doubling (R. A. Smith, SIAM J. Appl. Math. 16(1), 1968)."""
+    """The solution x of the Stein equation ``x - p x n = r``, by doubling (R. A. Smith, SIAM J. Appl. Math. 16(1), pages 198-201, 1968)."""
     size = np.max(np.abs(p), axis=(-2, -1), keepdims=True, initial=0.0)
     size = np.where(size == 0, 1.0, size)
     p, n, x = p / size, n * size, r

@@ -1,9 +1,9 @@
 """The QR factorisation and its adjoint.
 
 With C = Q' dA inv(R): Q' dQ is skew and dR is upper triangular. Sources: S. F. Walter and L. Lehmann, "Algorithmic
-differentiation of linear algebra functions", arXiv:1001.1654 (2010); D. A. O. Roberts and L. R. Roberts, "QR and LQ
-decomposition matrix backpropagation algorithms for square, wide, and deep matrices", arXiv:2009.10071 (2020);
-M. Seeger et al., "Auto-differentiating linear algebra", arXiv:1710.08717 (2017).
+differentiation of linear algebra functions", arXiv:1001.1654, section on QR; D. A. O. Roberts and L. R. Roberts, "QR and LQ
+decomposition matrix backpropagation algorithms for square, wide, and deep matrices", arXiv:2009.10071, the whole note;
+M. Seeger et al., "Auto-differentiating linear algebra", arXiv:1710.08717, section on LQ.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _qr_type(a: ArrayType) -> tuple[ArrayType, ...]:
 
 
 def _qr_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
-    """Walter and Lehmann 2010: with C = Q' dA inv(R), Q' dQ is skew and dR is triangular (its diagonal real)."""
+    """Walter and Lehmann (the note above): with C = Q' dA inv(R), Q' dQ is skew and dR is triangular (its diagonal real)."""
     q, r = outs
     y = mh(apply(solve, mh(r), mh(dots[0])))
     c = mh(q) @ y
@@ -63,7 +63,7 @@ def _flips(q: np.ndarray) -> np.ndarray:
     """-1 for the columns LAPACK did not reflect, because nothing stood below their diagonal; else 1.
 
     Elimination of I - Q without pivoting, whose pivots are the factors tau of the reflections, of
-    size 1 to 2 or 0 (Ballard et al., "Reconstructing Householder vectors from tall-skinny QR", 2014).
+    size 1 to 2 or 0: LAPACK's routine ``dlaorhr_col_getrfnp`` (idea of Ballard et al., IPDPS 2014).
     """
     n = q.shape[-1]
     left = np.eye(n, dtype=q.dtype) - q[..., :n, :]

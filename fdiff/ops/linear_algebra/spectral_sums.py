@@ -86,7 +86,7 @@ def _series(slopes: Sequence[Tape], m: int, x: np.ndarray, numbers: Sequence[np.
     """Taylor's series of a divided difference of order `m`, and the size of its last term.
 
     Its coefficients are complete homogeneous symmetric polynomials of the distances from the mean (C. de Boor, "Divided
-    differences", Surveys in Approximation Theory 1, 2005).
+    differences", Surveys in Approximation Theory 1, pages 46-69, 2005).
     """
     mean = np.where(x[..., 0] == x[..., -1], x[..., 0], np.mean(x, -1))
     second, third, fourth = (np.sum((x - mean[..., None]) ** k, -1) for k in (2, 3, 4))

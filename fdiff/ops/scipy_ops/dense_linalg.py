@@ -214,8 +214,8 @@ def solve_continuous_lyapunov(a: object, q: object) -> TracedArray:
 def solve_discrete_lyapunov(a: object, q: object, method: str | None = None) -> TracedArray:
     """The solution of ``a x a^H - x + q = 0``, by a bilinear transformation to a continuous equation.
 
-    V. Popov, "Hyperstability and optimality of automatic systems with several control functions", Rev. Roumaine Sci.
-    Tech. 9(4), 1964; as in SciPy, which solves with a Kronecker product up to size 10.
+    An idea of V. Popov, "Hyperstability and optimality of automatic systems with several control functions", Rev. Roumaine
+    Sci. Tech. 9(4), 1964; as in SciPy, which solves with a Kronecker product up to size 10.
     """
     if method not in (None, "direct", "bilinear"):
         raise ValueError(f"Unknown solver {method}")

@@ -1,4 +1,4 @@
-"""`scipy.interpolate` on regular grids: `RegularGridInterpolator`, `interpn`; linear, nearest, tensor-product splines."""
+"""`RegularGridInterpolator`, `interpn`: splines are tensor products (C. de Boor, A Practical Guide to Splines, 2001, chapter XVII)."""
 
 from __future__ import annotations
 

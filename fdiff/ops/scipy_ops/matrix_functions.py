@@ -100,7 +100,7 @@ def _sylvester_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
 
 
 def _sylvester_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
-    """The transposed equation, as in G. Kitagawa, Int. J. Control 25(5), 1977."""
+    """The transposed equation, as in the note of G. Kitagawa, Int. J. Control 25(5), pages 745-753, 1977."""
     (a, b, q), x = args, outs[0]
     q_bar = apply(sylvester, mt(a), mt(b), bars[0])
     return [unbroadcast(-(q_bar @ mt(x)), a.shape), unbroadcast(-(mt(x) @ q_bar), b.shape), unbroadcast(q_bar, q.shape)]

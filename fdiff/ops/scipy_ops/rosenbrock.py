@@ -1,6 +1,6 @@
 """Rosenbrock's function and its gradient in `scipy.optimize`: the first function that many differentiate.
 
-H. H. Rosenbrock, "An automatic method for finding the greatest or least value of a function", Computer J. 3, 1960.
+H. H. Rosenbrock, "An automatic method for finding the greatest or least value of a function", Computer J. 3, pages 175-184, 1960.
 """
 
 from __future__ import annotations

@@ -126,8 +126,8 @@ def _periodic(dx: Array, dxr: Array, slope: Array, n: int) -> Array:
 def pchip_slopes(x: Array, y: Array) -> Array:
     """Derivatives that keep the data's monotonicity: weighted harmonic means, 0 at local extrema.
 
-    F. N. Fritsch and J. Butland, "A method for constructing local monotone piecewise cubic
-    interpolants", SIAM J. Sci. Comput. 5(2), 300-304 (1984).
+    The whole note of F. N. Fritsch and J. Butland, "A method for constructing local monotone piecewise cubic
+    interpolants", SIAM J. Sci. Stat. Comput. 5(2), pages 300-304, 1984.
     """
     h = _column(np.diff(x), np.ndim(y))
     m = np.diff(y, axis=0) / h

@@ -1,4 +1,4 @@
-"""Structured matrices of `scipy.linalg`: `block_diag`, `toeplitz`, ..., and banded and Toeplitz systems."""
+"""Structured matrices of `scipy.linalg`, and banded systems (G. H. Golub, C. F. Van Loan, Matrix Computations, 2013, section 4.3)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ trips so far become a node of the tape, and the items of the trip that was cut s
 
 Unlike what is cut out of an unrolled trace, a body from a replay does not depend on what load
 forwarding and folding found out of its absolute positions: docs/decisions/plain-loops.md.
-Compilers roll up straight code: R. C. O. Rocha et al., Loop Rolling, CGO 2022.
+Compilers roll up straight code, an idea of R. C. O. Rocha et al., Loop Rolling, CGO 2022.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The slots of a frame hold, in this order, the *invariants*, the *carries* (what 
 trip made) and the outs of the period's calls. A template says for each call in which slots its
 handles stand, which of its values are fixed and which vary, and in which slots its outs go. A
 template is the least general generalisation of equal periods (G. D. Plotkin, A note on inductive
-generalization, Machine Intelligence 5, 1970): docs/decisions/plain-loops.md.
+generalization, Machine Intelligence 5, pages 153-163, 1970): docs/decisions/plain-loops.md.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A tape beside the body has the values asked and what the trip hands to the next as outputs. Of it,
 NumPy runs as much as questions depend on, in this trip and, by the carries, in those before. The
-part that runs is a backward slice (M. Weiser, Program slicing, IEEE Trans. Softw. Eng. 10(4),
-1984): docs/decisions/plain-loops-that-branch.md.
+part that runs is a backward slice (idea of M. Weiser, Program slicing, IEEE Trans. Softw. Eng.
+10(4), 1984): docs/decisions/plain-loops-that-branch.md.
 """
 
 from __future__ import annotations

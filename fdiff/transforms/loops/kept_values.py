@@ -9,8 +9,8 @@ An array that trips only store into is *restored*: the reverse loop carries it, 
 last one, and puts the entries back that the trip has overwritten. These alone are kept then.
 
 Some values are kept and the others computed again as in T. Chen, B. Xu, C. Zhang and C. Guestrin,
-Training deep nets with sublinear memory cost, arXiv:1604.06174. A minimum cut chooses the values as
-in PyTorch's ``min_cut_rematerialization_partition``.
+Training deep nets with sublinear memory cost, arXiv:1604.06174, section 4. A minimum cut chooses
+the values as in PyTorch's ``min_cut_rematerialization_partition``.
 """
 
 from __future__ import annotations

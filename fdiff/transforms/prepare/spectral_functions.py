@@ -6,7 +6,7 @@ columns are multiplied by weights (``V * d``, ``V @ diag(d)``, by `einsum`), and
 of these over the columns. Weights are computed entry by entry from the eigenvalues and from numbers
 that are the same for all.
 
-Yu. L. Daleckii and S. G. Krein, 1965; see `ops/linear_algebra/spectral_sums.py`.
+N. J. Higham, Functions of Matrices, SIAM 2008, theorem 3.11; `ops/linear_algebra/spectral_sums.py`.
 """
 
 from __future__ import annotations

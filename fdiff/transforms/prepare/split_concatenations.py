@@ -6,9 +6,9 @@ two slices, and with residuals that are concatenated before their squares are su
 such a value that lies within one part is computed from that part alone. This happens before
 anything is differentiated, so that derivatives are computed by parts, too.
 
-These are the promotion laws of lists, ``map f (x ++ y) = map f x ++ map f y`` and the same of
-reductions; R. S. Bird, An introduction to the theory of lists, in Logic of Programming and Calculi
-of Discrete Design, Springer 1987.
+These are promotion rules of lists: ``map f (x ++ y) = map f x ++ map f y`` and the same of
+reductions. R. S. Bird, An introduction to the theory of lists, in Logic of Programming and Calculi
+of Discrete Design, Springer 1987, rule "map promotion".
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Selection pushdown: where few rows of a result are read, only these are computed.
 
 ``(w @ m + c)[index]`` is ``w[index] @ m + c``, where there are at most half as many indices as
-rows. Each entry that is read is computed as before, the others are not. Query optimisers call this
-pushing selections down (J. M. Smith and P. Y.-T. Chang, Optimizing the performance of a relational
-algebra database interface, CACM 18(10), 1975).
+rows. Each entry that is read is computed as before, the others are not. Query optimisers
+push selections down, an idea of J. M. Smith and P. Y.-T. Chang, Optimizing the performance of a
+relational algebra database interface, CACM 18(10), 1975.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Threads of a warp exchange values (a butterfly of shuffles, in which every lane 
 sums in the same order); in a block, each warp then reads what all warps have from shared memory.
 All threads get the result, and it depends on their number alone.
 
-M. Harris, Optimizing Parallel Reduction in CUDA, NVIDIA 2007; with shuffles in place of shared
-memory, J. Luitjens, Faster Parallel Reductions on Kepler, NVIDIA 2014.
+M. Harris, Optimizing parallel reduction in CUDA, NVIDIA 2007, page 3; with shuffles, J. Luitjens,
+Faster parallel reductions on Kepler, NVIDIA 2014, section "Shuffle Warp Reduce".
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ large nest has kernels of its own, one of these ways:
 - *scans*: a block has rows of running values, and its threads share a row.
 
 Partial results by block, and a second stage that adds them up, follow M. Harris, "Optimizing
-parallel reduction in CUDA", NVIDIA 2007. Which way a nest takes is our own, measured on an H100.
+parallel reduction in CUDA", NVIDIA 2007, page 5. The choice is our own, measured on an H100.
 """
 
 from __future__ import annotations

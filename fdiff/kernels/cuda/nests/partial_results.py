@@ -2,7 +2,7 @@
 
 Partial results lie in memory and are added in one order: sums do not differ from run to run.
 
-Tree reductions in two launches; M. Harris, Optimizing parallel reduction in CUDA, NVIDIA 2007.
+Tree reductions in two launches: M. Harris, Optimizing parallel reduction in CUDA, 2007, page 5.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A nest writes what it adds to memory, with a key for each term: the entry it goes to, then the
 number of the iteration. Keys are sorted, and the thread that finds the first term of an entry adds
-up all of them, in the order of the iterations: a segmented sum (G. E. Blelloch, Vector Models for
-Data-Parallel Computing, MIT Press 1990).
+up all of them, in the order of the iterations: a segmented sum (G. E. Blelloch, Prefix sums and
+their applications, CMU-CS-90-190, 1990, section 1.5).
 """
 
 from __future__ import annotations

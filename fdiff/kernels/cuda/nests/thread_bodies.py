@@ -1,7 +1,7 @@
 """Bodies of loops as what one thread of a GPU does in a trip, where that is possible.
 
-It is where each entry is computed from entries at the same place: then nothing is read that another
-thread has written.
+It is possible if each entry is computed from entries at the same place: then nothing is read that
+another thread has written. The conditions and their gain: docs/decisions/loops-on-a-gpu.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The partial order of effects, while stores in place add constraints.
 
 A topological order is kept up to date as edges are added (D. J. Pearce and P. H. J. Kelly, A
-dynamic topological sort algorithm for directed acyclic graphs, ACM JEA 11, 2006): a path from one
+dynamic topological sort algorithm for directed acyclic graphs, 2006, algorithm PK): a path from one
 effect to another is looked for among those that lie between them in the order. A transitive closure
 would answer at once, but has as many bits as there are pairs of effects.
 """

@@ -5,8 +5,8 @@ can come first. A reader that cannot, because it needs `y` too, or because it is
 and reads other entries of `x`, keeps what it needs: the values it computes of `x` are stored before
 `x` is written over, where that is less than a copy of `x`.
 
-The aggregate update problem; P. Hudak and A. Bloss, The aggregate update problem in functional
-programming systems, POPL 1985.
+After an idea of P. Hudak and A. Bloss, The aggregate update problem in functional programming
+systems, POPL 1985; the conditions are our own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rematerialisation or storage: which expensive values several nests compute, and had better store.
 
-A value that is fused into its readers is computed again in the nest of each. Compilers have the
-same choice for values that do not fit into registers (P. Briggs, K. D. Cooper and L. Torczon,
-Rematerialization, PLDI 1992); here it is made for arrays.
+A value that is fused into its readers is computed again in the nest of each. The choice is an idea
+of P. Briggs, K. D. Cooper and L. Torczon, Rematerialization, PLDI 1992, for values that do not fit
+into registers; here it is made for arrays: docs/decisions/materialisation.md.
 """
 
 from __future__ import annotations

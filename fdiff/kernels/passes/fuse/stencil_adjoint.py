@@ -4,8 +4,8 @@ The adjoint of ``x[1:] - x[:-1]`` adds one array to two slices of a sum. Where s
 a nest over their intersection (the interior) computes each entry of the sum from all terms at once:
 a gather. Only the few entries around it (the boundary) are added to slice by slice. A loop a slice
 would read and write the sum each time, and one loop that scatters would carry a dependence, which
-prevents vectorisation. J. Hueckelheim et al., Automatic differentiation for adjoint stencil loops,
-ICPP 2019.
+prevents vectorisation. It is an idea of J. Hueckelheim et al., Automatic differentiation for
+adjoint stencil loops, ICPP 2019: docs/decisions/stencil-adjoints.md.
 """
 
 from __future__ import annotations

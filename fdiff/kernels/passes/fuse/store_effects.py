@@ -1,7 +1,7 @@
 """The effects of a store: a copy of the array, unless it is in place, then the store itself.
 
-`in_place_updates.py` finds which stores are in place (P. Hudak and A. Bloss, The aggregate update
-problem in functional programming systems, POPL 1985).
+`in_place_updates.py` finds which stores are in place, by the idea of P. Hudak and A. Bloss, The
+aggregate update problem in functional programming systems, POPL 1985.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ inner loops run over points (structure of arrays). Which axis has the rows is na
 reads them as they are; outputs are transposed back. If some op has no rule for the new order, the
 graph stays as it is.
 
-Array restructuring; S.-T. Leung and J. Zahorjan, Optimizing data locality by array restructuring,
-University of Washington 1995.
+An idea of S.-T. Leung and J. Zahorjan, Optimizing data locality by array restructuring, University
+of Washington 1995; docs/decisions/row-tiling.md.
 """
 
 from __future__ import annotations

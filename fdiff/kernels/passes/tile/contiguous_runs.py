@@ -208,8 +208,8 @@ def backward_slice(
 ) -> list[Statement]:
     """The statements that compute the locals `names`, those that are ends, and all they depend on.
 
-    In their order, without those whose locals are `available` already; M. Weiser, Program slicing,
-    IEEE Transactions on Software Engineering 10(4), 1984.
+    In their order, without those whose locals are `available` already. An idea of M. Weiser,
+    Program slicing, IEEE Trans. Softw. Eng. 10(4), 1984, for code without branches.
     """
     needed = set(names)
     out: list[Statement] = []

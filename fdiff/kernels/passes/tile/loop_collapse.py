@@ -1,7 +1,7 @@
 """Loop collapsing: two adjacent loops become one if every access runs through both contiguously.
 
-Loop coalescing; C. D. Polychronopoulos, Loop coalescing: a compiler transformation for parallel
-machines, ICPP 1987.
+D. F. Bacon, S. L. Graham and O. J. Sharp, Compiler transformations for high-performance computing,
+ACM Computing Surveys 26(4), 1994, section "Loop collapsing".
 """
 
 from __future__ import annotations

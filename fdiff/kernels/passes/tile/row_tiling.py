@@ -1,9 +1,9 @@
 """Row tiling: nests over the same rows run for one tile of rows at a time, within the cache.
 
 All nests and matrix products over the rows of one axis that may be interleaved tile by tile are put
-into one tile loop (strip-mining, then fusion of the outer loops; M. Wolfe, More iteration space
-tiling, Supercomputing 1989). Temporaries that only they use shrink to one tile (array contraction).
-Reductions over the rows are initialised before the loop, and complete after it.
+into one tile loop (strip-mining, then fusion of the outer loops, an idea of M. Wolfe, More
+iteration space tiling, Supercomputing 1989). Temporaries that only they use shrink to one tile.
+Reductions over the rows start before the loop and end after it: docs/decisions/row-tiling.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Places to cut the body of a loop nest: statements that have to stay in one loop.
 
 Loop distribution puts the statements of a nest into several loops, one after another. It is legal
-where no dependence leads from a later loop back to an earlier one; K. Kennedy and K. S. McKinley,
-Loop distribution with arbitrary control flow, Supercomputing 1990.
+where no dependence leads from a later loop back to an earlier one (D. F. Bacon et al., ACM
+Computing Surveys 26(4), 1994, section "Loop distribution").
 """
 
 from __future__ import annotations

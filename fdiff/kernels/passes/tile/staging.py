@@ -5,8 +5,7 @@ two rows may add to one entry. So a tile of a few rows is processed in three loo
 gathers all that is read indirectly into contiguous buffers, the second computes from these, in
 vectors, and the third scatters the results.
 
-Loop distribution; D. J. Kuck, R. H. Kuhn, D. A. Padua, B. Leasure and M. Wolfe, Dependence graphs
-and compiler optimizations, POPL 1981.
+The cuts are loop distribution (`separable_statements.py`): docs/decisions/gather-staging.md.
 """
 
 from __future__ import annotations

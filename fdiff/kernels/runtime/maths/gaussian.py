@@ -2,8 +2,8 @@
 
 erf(x) is a polynomial up to 1 and ``1 - exp(-q(|x|))`` beyond, where little is subtracted. erfc(x)
 is ``exp(-x**2) erfcx(x)``, and (1 + 2 x) erfcx(x) a polynomial in t = (x - 3) / (x + 3) (Shepherd
-and Laframboise, Mathematics of Computation 36, 1981), with all factors as double-doubles; up to 1/2
-it is 1 - erf(x). Ranges follow Cody, Mathematics of Computation 23, 1969, and fdlibm's s_erf.c.
+and Laframboise, Math. Comp. 36, pages 249-253, 1981), with all factors as double-doubles; up to 1/2
+it is 1 - erf(x). Ranges follow Cody, Math. Comp. 23, pages 631-637, 1969, and fdlibm's s_erf.c.
 """
 
 from __future__ import annotations

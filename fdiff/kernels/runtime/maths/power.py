@@ -154,7 +154,7 @@ def cbrt(x: Value) -> Value:
     """The cube root: a polynomial for m**(-1/3), then iterations of third and second order.
 
     Steps for the inverse root need no division (Kahan and Bindel, Computing a real cube root,
-    2001, for the correction in the end).
+    2001, the whole note, for the correction in the end).
     """
     size = fabs(x)
     k, f = split_any(size)

@@ -1,6 +1,6 @@
 """Densities of the gamma, beta and Student distributions, accurate for large parameters too.
 
-C. Loader, "Fast and accurate computation of binomial probabilities" (2000): for a large parameter the density is
+C. Loader, "Fast and accurate computation of binomial probabilities" (2000, the whole note): for a large parameter the density is
 expanded around its mode by Stirling's series, so that no large terms cancel.
 """
 

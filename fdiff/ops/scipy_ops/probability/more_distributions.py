@@ -1,7 +1,7 @@
 """More distributions of `scipy.stats` in standard form, from `weibull_min` to `betabinom`.
 
 Formulas are SciPy's own, in its order of operations. N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate
-Distributions", 2nd ed., Wiley 1994.
+Distributions", 2nd ed., Wiley 1994-1995, chapters 12 to 33.
 """
 
 from __future__ import annotations
