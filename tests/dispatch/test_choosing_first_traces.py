@@ -182,3 +182,20 @@ def test_traces_inside_of_a_trace_begin_anew_with_it(many, monkeypatch):
     batch = fdiff.grad(lambda rows: np.sum(fdiff.vmap(asks_twice)(rows)))(np.array(POINTS))
     rows = [exact_of_function(asks_twice, x)[1] for x in POINTS]
     np.testing.assert_allclose(batch, rows, rtol=1e-10)
+
+
+def test_what_code_in_c_drops_is_not_lost(monkeypatch):
+    """NumPy drops any exception of a conversion, and tries the next one."""
+
+    def converts(x, factors):
+        total = 0.0
+        for factor in factors:
+            total = total + factor * x[1] - np.power(x[1], np.float64(factor))
+        return total
+
+    monkeypatch.setattr(guards, "MANY", 2)
+    x, factors = np.array([1.3, 0.7]), [2.0, 3.0, 0.5, 0.0]
+    value, slope = fdiff.value_and_grad(converts)(x, factors)
+    assert value == converts(x, factors)
+    expected = sum(factor - factor * 0.7 ** (factor - 1.0) for factor in factors)
+    np.testing.assert_allclose(slope, [0.0, expected], rtol=1e-12)
