@@ -63,8 +63,8 @@ class Capture:
     - ``handle(array)`` is called once for each captured array and gives its proxy;
     - ``answers(value)`` gives the replacement of an object or function of NumPy, SciPy or Python:
       as a rule the object itself;
-    - ``settle(value)`` gives what the user's variables and objects get in place of a traced array
-      that the run has stored there; it may raise NoValueError;
+    - ``settle(value)`` gives the value that replaces a traced array which the run has stored in the
+      user's variables and objects; it may raise NoValueError;
     - ``plainly(call)`` gives the result of a call that runs as if there were no trace, or MISSING
       if it cannot;
     - ``depends(value)`` tells whether a derivative is taken for a traced value;
@@ -186,7 +186,7 @@ class Capture:
     # ---------------------------------------------------------------------------------- proxies
 
     def wrap(self, value: object, where: Where) -> Pair:
-        """The proxy of `value`, named `where` by the user, and what the value must be next time."""
+        """The proxy of `value`, named `where` by the user, and the condition on the value later."""
         if type(value := plain_number(value)) in SCALARS:
             return value, Equal(value)
         if (entry := self._known.get(id(value))) is not None:
@@ -257,7 +257,7 @@ class Capture:
         return opaque(self, kind, where, "attributes of the class")
 
     def keep(self, value: object, proxy: object, node: Dependency) -> None:
-        """Remember the proxy of a value, and what the value must be."""
+        """Remember the proxy of a value, and the condition on the value."""
         self._known[id(value)] = proxy, node, value
         if proxy is not value:
             self._originals[id(proxy)] = value, proxy

@@ -108,7 +108,7 @@ class Held(dict["Dependencies", Pins]):
 def siblings(f: object, g: object) -> bool:
     """Whether functions of one ``def`` or ``lambda`` lead to the same objects, by identity.
 
-    Objects found from one of them are then the objects that the other finds.
+    A walk from either function then finds the same objects.
     """
     if f is g:
         return True
@@ -170,7 +170,7 @@ class Dependencies:
         self.lines = tuple(opaque.values())
         self.traced = traced
         f, self._root = root
-        self._fixed = fixed  # objects that are what they are, whichever function asks
+        self._fixed = fixed  # objects that are the same for all functions
         self._forget()
         self._walk(f)
 

@@ -1,4 +1,4 @@
-"""The kinds of dependencies: what a value that was read must be for the program to hold.
+"""The kinds of dependencies: the conditions on values that were read, for the program to hold.
 
 Each class is a node of the graph of `dependencies.py`: ``holds(value, walk)`` compares a value and
 the values inside it, and notes the visited places in the walk.
@@ -327,7 +327,7 @@ class ClassFamily:
 
 
 class CachedCalls:
-    """A cached function whose results, for the arguments it was called with, are these."""
+    """A cached function that returned these results for the arguments of its calls."""
 
     __slots__ = ("calls", "function", "wrapped")
 

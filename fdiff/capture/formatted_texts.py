@@ -80,7 +80,7 @@ def _callee(code: CodeType, offset: int) -> tuple[str, ...] | None:
 
 def _consumer(steps: list[dis.Instruction]) -> dis.Instruction | None:
     """The call that takes the value on top of the stack, or the text built from the value."""
-    above = 0  # values on top of it
+    above = 0  # the number of values on top of the value
     for step in steps:
         if step.opname in _NOTHING:
             continue

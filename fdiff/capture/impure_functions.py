@@ -2,7 +2,7 @@
 
 They read files, the environment, the clock, random numbers, other processes, or the state of the
 interpreter. A function that looks one of them up is traced at each call. All of NumPy and SciPy
-counts as pure, except the names listed here; of Python's standard library only the modules and
+counts as pure, except the names listed here. In Python's standard library, only the modules and
 names listed here are pure.
 """
 
@@ -79,7 +79,7 @@ _ALIASES = {
 _CALLABLE = (FunctionType, BuiltinFunctionType, type, type(np.sum))
 
 Known = tuple[object, str | None]
-_known: dict[int, Known] = {}  # by id: a function or class of a library, what `impurity` says of it
+_known: dict[int, Known] = {}  # by id: a function or class of a library, and its `impurity`
 
 
 def impurity(value: object) -> str | None:
@@ -99,7 +99,7 @@ def impurity(value: object) -> str | None:
         return None
     words = _impure_reads(value, module)
     home, name = sys.modules.get(value.__module__ or ""), getattr(value, "__name__", "")
-    if getattr(home, name, None) is value:  # not one that a library makes anew at each lookup
+    if getattr(home, name, None) is value:  # no object that a library makes at each look-up
         _known[id(value)] = value, words
     return words
 

@@ -1,6 +1,6 @@
 """Literals of the user's code among the numbers in an operation, recognised by the bytecode.
 
-``if x == 0`` compares with a literal, ``if x == self.last`` with a number that may change. Where
+``if x == 0`` compares with a literal, ``if x == self.last`` with a number that may change. If
 the bytecode does not tell, the answer is "no".
 """
 

@@ -18,9 +18,9 @@ BUDGET = 256  # leaves of a container that are compared at each call; beyond, `f
 Where = str | tuple["Where", object]  # how the user would name a value: a name, or (where, key)
 Pair = tuple[
     object, Dependency
-]  # the proxy of a value, and what the value must be at the next call
+]  # the proxy of a value, and the condition on the value at the next call
 Resolve = Callable[[object], object]
-Call = tuple[str, Sequence[object]]  # a method, and what it is given
+Call = tuple[str, Sequence[object]]  # a method, and its arguments
 Copy = list[object] | dict[str, object] | set[object]
 # A context for a store in the user's variable of this name: a value without a number is not stored.
 Refuse = Callable[[str], AbstractContextManager[None]]

@@ -20,7 +20,7 @@ from ..foreign_errors import hiding
 from ..hooks import Function
 from .value_kinds import is_traced
 
-LONGEST = 1000  # characters of an expression; what would be longer becomes a number
+LONGEST = 1000  # characters of an expression; a longer expression becomes a number
 
 
 class ConditionLog(Protocol):

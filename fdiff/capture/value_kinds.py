@@ -236,7 +236,7 @@ def unchanging_class(kind: type) -> bool:
 def ordinary(kind: type) -> bool:
     """Whether the metaclass is a library's, or has no code and no data of the user.
 
-    Other metaclasses may compute anything: attributes, items, what a call of the class returns.
+    Other metaclasses may compute anything: attributes, items, the result of a call of the class.
     """
     return library_class(type(kind)) or (type(kind) is not kind and _is_plain_class(type(kind), ()))
 
@@ -275,7 +275,7 @@ def parts_of(code: CodeType) -> Iterator[CodeType]:
             yield from parts_of(value)
 
 
-# What `collections`, `abc` and `enum` put into a class; of other names, only dunders are not data.
+# Names that `collections`, `abc` and `enum` put into a class; other names except dunders are data.
 _MACHINERY = frozenset(
     ("_fields", "_field_defaults", "_make", "_replace", "_asdict", "_abc_impl", "_is_protocol")
 )
@@ -344,7 +344,7 @@ def is_named_tuple(value: object) -> bool:
 
 
 def is_dispatcher(value: object) -> bool:
-    """Whether `value` is a function compiled by Numba; a ufunc made by Numba is none."""
+    """Whether `value` is a function compiled by Numba, and not a ufunc made by Numba."""
     kind = type(value)
     numba = module_name(kind).partition(".")[0] == "numba" and kind.__name__.endswith("Dispatcher")
     return numba and hasattr(value, "py_func")
@@ -372,7 +372,7 @@ def is_traced(value: object) -> bool:
 
 
 def traced_within(value: object) -> bool:
-    """Whether a value is traced, or a tuple that holds one that is."""
+    """Whether a value is traced, or is a tuple that holds a traced value."""
     if isinstance(value, tuple):
         return any(map(traced_within, cast("tuple[object, ...]", value)))
     return is_traced(value)

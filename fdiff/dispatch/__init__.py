@@ -10,7 +10,7 @@ bytecode (`bytecode_tier`) or by compiled kernels (`kernel_tier`), whichever has
 A call is answered in one of two ways:
 
 - The general way, in Python (`fdiff.functional.call.stages.result_of_call`), takes any arguments.
-- A fast path (`fast_path`) is one builtin from arguments to result, for calls like one that went
+- A fast path (`fast_path`) is one builtin from arguments to result, for calls like a call that went
   the general way. `fast_path_builder` derives it from that call, so that no operator is described
   twice: the plan is recorded (`recorded_plans`, for calls from `njit` code and C as well), which
   shows how the stub of machine code takes arguments apart (`argument_registers`, the counterpart of

@@ -2,7 +2,7 @@
 
 A function that branches on values is traced once for each combination of branches (a *path*), and
 guards tell which trace holds. A trace that is kept costs about ten times as much as an eager call,
-and pays off only if its path is taken again. Where paths do not recur, calls are differentiated
+and pays off only if its path is taken again. If paths do not recur, calls are differentiated
 eagerly: each call is traced and differentiated on the fly, and its trace is dropped.
 
 The score counts like the branch predictors of processors, up at a miss and down at a hit
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from ..bounded_cache import keep_recent
 
-ALTERNATIVES = 8  # traces of one signature that differ in what was read or decided
-MISS = 8  # what a call on a new path adds to the score of its signature; other calls take 1 off
+ALTERNATIVES = 8  # traces of one signature that differ in reads or decisions
+MISS = 8  # added to the score of a signature by a call on a new path; other calls take 1 off
 UNSTABLE = ALTERNATIVES * MISS  # the score from which on derivatives are taken eagerly
 FEW = 8  # guards of a function that has few paths
 MOST_PATHS = 64  # paths of eager calls that are remembered, and traces that are merged into one

@@ -90,7 +90,7 @@ def trace_once(request: CallToTrace) -> tuple[Variant, tuple[object, ...], Sessi
         again = trace_once(request._replace(repeats=False))
         never_repeat(request.f)
         return again
-    # The tape of an eager trace stays as it is, because values are known by the ids of its nodes.
+    # The tape of an eager trace is not shortened, because values are stored by ids of its nodes.
     check, written = recording.check, recording.written
     numeric = [out for out in run.outs if traceable(out)]
     traced = Traced(
@@ -200,7 +200,7 @@ def _may_be_used_again(request: CallToTrace, run: _Run, *, shown: bool) -> bool:
     if any(isinstance(leaf, TracedArray) for leaf in request.leaves) or any(
         reads.traced for _, reads in run.inner
     ):
-        return False  # part of a trace under way, whose values are of this call
+        return False  # part of an outer trace, whose values belong to this call
     reasons = _reasons_to_retrace(request, run, shown=shown)
     if reasons and not request.once:
         warn_of_retracing(request, *reasons[0])

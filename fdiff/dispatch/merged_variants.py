@@ -156,7 +156,7 @@ def _choosing(
     chosen: Sequence[tuple[int, ...]],
     many: int,
 ) -> tuple[Tape, Tape, Tape | None]:
-    """The results of the path whose guards hold, whether there is such a path, and its writes.
+    """The results of the path whose guards hold, whether a path has guards that hold, and writes.
 
     A path writes `many` values at most. If paths write different values, its number comes last.
     """

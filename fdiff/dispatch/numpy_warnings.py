@@ -35,7 +35,7 @@ _SHOWN_ONCE = ("default", "module", "once")
 _STATES = ("seterr", "errstate")
 _STRICT = ("raise", "call", "print", "log")
 
-_MOST_TRIPS = 10_000  # of a loop that NumPy runs to find out what to warn of
+_MOST_TRIPS = 10_000  # of a loop that NumPy runs to find the warnings
 
 # Imported by the first hint.
 inspector_of = late("inspection.inspector", __package__, "Inspector")

@@ -33,7 +33,7 @@ class Effort:
     """The expected effort of making the tapes of an operator, and the word for it (`what`).
 
     `seconds` are for each node of the trace; the whole takes `sweeps` times as long as its reverse
-    sweep. Where these are 0, they depend on sparsity patterns.
+    sweep. If both are 0, the effort depends on sparsity patterns.
     """
 
     def __init__(

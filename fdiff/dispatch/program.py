@@ -55,7 +55,7 @@ class FoundInputs(list[Any]):
 
 MakePlan = Callable[[Traced], OperatorPlan]  # what an operator makes of a traced function
 
-HELD = 2048  # functions, of traces that were used lately, whose findings are held
+HELD = 2048  # passes that are held, of the functions whose traces were used last
 VARIANTS = 128  # signatures remembered for one function, the oldest dropped first
 MOST_VARIANTS, NODES = 1024, 1 << 15  # and more, as long as their tapes are short together
 
@@ -80,11 +80,11 @@ class Program:
 
     `name` is the public call, `argnums` says which arguments are differentiated (None: none), and
     `make_plan` turns a new variant into the operator's plan. `body` is the function that runs on
-    traced arguments (None: the function itself); where an operator has a body, a list of numbers
+    traced arguments (None: the function itself); if an operator has a body, a list of numbers
     counts as an array if it is differentiated (`lists`). With `eager`, calls may be differentiated
     eagerly, but only on the CPU (`device`). With `merges`, traces of several branches may become
-    one tape, merged or of loops that choose their branches. `effort` is what it takes to make a
-    plan.
+    one tape: merged traces, or loops that choose their branches. `effort` is the expected effort of
+    a plan.
     """
 
     __slots__ = (
@@ -289,7 +289,7 @@ class Program:
         return variant, [*inputs, *extra]
 
     def _plan(self, traced: Traced) -> OperatorPlan:
-        """The plan of an equal trace if there is one: deriving a plan costs more than tracing."""
+        """A new plan, or the plan of an equal trace: deriving a plan costs more than tracing."""
         if any(traced.outs) or derived_lines.wanted.on:
             return self.make_plan(traced)
         key = traced.plan_key()

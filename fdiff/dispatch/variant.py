@@ -165,10 +165,10 @@ class Variant:
         self.refresh = inner[0][1].refresh if len(inner) == 1 else conditions.refresh
         # Whether something is done around each later call: numbers are read, values are written.
         self.repeats = bool(inner) and inner[0][1].effects is not None
-        # Where the arguments that are inputs lie among the leaves; None where they are all of them.
+        # The positions of the inputs among the leaves; None if all leaves are inputs.
         self.places = None if traced.direct else traced.positions
         self.conditional = bool(conditions.pinned or conditions.layouts or traced.check)
-        self.plain = not (traced.check or traced.eager or conditions.swapped)  # used as it is
+        self.plain = not (traced.check or traced.eager or conditions.swapped)  # used directly
         self._checks = None if traced.check is None else runner_on(traced.device, traced.check)
         self._writer: Callable[..., Sequence[object]] | None = None
 
@@ -181,7 +181,7 @@ class Variant:
         return self._writer(arrays)  # type: ignore[arg-type] - concrete arrays, of the types of the variant
 
     def taken(self, arrays: Sequence[np.ndarray]) -> tuple[Variant, Sequence[np.ndarray]]:
-        """The path that is taken at these inputs, and its inputs: what plain code would compute."""
+        """The path that plain code takes at these inputs, and the inputs of this path."""
         count = len(self.traced.positions)
         for k, path in enumerate(self.paths):
             reads: MergedDependencies = self.conditions.inner[0][1]  # type: ignore[assignment] - merged ones
@@ -199,7 +199,7 @@ class Variant:
             self.plan = NO_PLAN
 
     def holds(self, arrays: Sequence[np.ndarray], *, sure: bool) -> bool:
-        """Whether Python would see and decide at these inputs what it did during the trace.
+        """Whether Python would read and decide the same at these inputs as during the trace.
 
         Guards are left to a plan that checks them, unless they have to be checked now (`sure`).
         """

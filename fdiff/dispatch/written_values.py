@@ -34,7 +34,7 @@ def settled(value: object) -> object:
     if not isinstance(resolved, TracedArray):
         return value
     guards = resolved.home.guards
-    if guards.closed:  # of a run before this one
+    if guards.closed:  # the guards of an earlier run
         return value
     if guards.is_batched(resolved.id) or (stack.examples and not only_captured(resolved)):
         raise NoValueError(resolved)

@@ -57,7 +57,7 @@ def anomaly_error(call: str, anomaly: Anomaly, names: Names) -> AnomalyError:
 
 
 def _first_nan(anomaly: Anomaly) -> Anomaly | None:
-    """The first later node that makes a NaN from an infinity; None if there is none."""
+    """The first later node that makes a NaN from an infinity; None if no node does."""
     for place, i in enumerate(anomaly.path):
         mask = np.isnan(anomaly.values[i]) if anomaly.tape.nodes[i].type.floating else None
         if mask is not None and np.any(mask):
@@ -202,7 +202,7 @@ def _excerpt(anomaly: Anomaly) -> str:
 
 
 def _comment(line: Line | None) -> str:
-    """The file and line of a node, and the operation whose derivative it computes."""
+    """The file and line of a node, and the operation that the node is a derivative of."""
     plain = written_line(line)
     if plain is None:
         return ""

@@ -85,7 +85,7 @@ def _check_holomorphic(traced: Traced) -> None:
 
 
 def conjugation(tape: Tape, wrt: Sequence[int]) -> tuple[str, str] | None:
-    """The operation that makes a derivative not complex-linear; None if there is none.
+    """The operation that makes a derivative not complex-linear; None if all are complex-linear.
 
     The tangents of a holomorphic function are only multiplied, added and rearranged (the
     Cauchy-Riemann equations). So the tape of the tangents is searched for a conjugate or a real

@@ -89,7 +89,7 @@ def check_inputs(
 
 
 def _check_arrays(value: object, what: str, name: str, call: str) -> None:
-    """Refuse a tree whose leaves are not all arrays, or an argument that holds none."""
+    """Refuse a tree with leaves other than arrays, or an argument that holds no array."""
     several = isinstance(value, tuple)
     for k, entry in enumerate(cast("tuple[object, ...]", value) if several else (value,)):
         place = f"value at index {k}" if several else f"given {what}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _FaultPlace(Exception):  # noqa: N818 - it never leaves this module
-    """Where a tape fails: the trips of the loops around, outermost first, and the line."""
+    """The place where a tape fails: the trips of the loops, outermost first, and the line."""
 
     def __init__(self, trips: tuple[int, ...], line: Line | None) -> None:
         super().__init__()

@@ -25,7 +25,7 @@ _LEAVES = (np.ndarray, float, complex, TracedArray, DeviceArray)
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number: Python's, NumPy's or a traced one, and no array of one entry."""
+    """Whether a value is a number of Python or NumPy, or a traced number; arrays are not."""
     value = resolve(value)
     if isinstance(value, TracedArray):
         return value.scalar or value.weak
@@ -114,7 +114,7 @@ def _as_float(leaf: Any, program: Program, f: Function) -> object:
 
 
 def array_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """Run a private copy of `f`; a list of numbers is the array that NumPy makes of it."""
+    """Run a private copy of `f`; a list of numbers becomes NumPy's array of them."""
     result = call_private(f, args, kwargs)
     return array(result) if type(result) is list and _shape(result) else result
 

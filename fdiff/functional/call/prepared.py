@@ -113,7 +113,7 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
     writes_out: bool
     part_of: Callable[[str], AnyPrepared] | None = None
     func = property(hiding(FunctionOfPartial))  # pyright: ignore[reportIncompatibleMethodOverride] - of type Any in effect
-    implementation = partial.func  # what a call runs now
+    implementation = partial.func  # the callable that a call runs now
 
     @overload
     def __get__(self, owner: None, kind: type | None = None) -> Prepared[P, R]: ...
@@ -136,7 +136,7 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
         return part
 
     def __dir__(self) -> list[str]:
-        """What users call: `compile`, and the parts of a sparse derivative."""
+        """The names that users call: `compile`, and the parts of a sparse derivative."""
         parts = _PARTS if self.part_of is not None else ()
         return ["compile", *parts, *(name for name in super().__dir__() if name.startswith("__"))]
 

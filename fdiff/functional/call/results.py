@@ -21,7 +21,7 @@ def deliver(out: object, scalar: bool) -> object:  # noqa: FBT001 - called for e
 
 
 def results(traced: Traced, outs: Sequence[object]) -> object:
-    """The function's result: numeric leaves from `outs`, Python numbers and others as they were."""
+    """The function's result: numeric leaves from `outs`; Python numbers and others unchanged."""
     numeric = iter(zip(outs, traced.scalars, traced.numbers, strict=True))
     leaves: list[object] = []
     for fixed in traced.outs:

@@ -39,7 +39,7 @@ from .seeded_blocks import SeededBlock, column_blocks, row_blocks
 if TYPE_CHECKING:
     from .structured_steps import StructuralZeros, StructuredSteps
 
-WALKED = 5000  # nodes of a function whose zeros are looked for once it is compiled
+WALKED = 5000  # nodes up to which the zeros of a compiled function are looked for
 
 
 class DenseDerivative:

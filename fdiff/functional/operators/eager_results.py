@@ -154,7 +154,7 @@ def _seeded(
 
 
 def _bytes_per_seed(traced: Traced) -> int:
-    """Bytes of all nodes that depend on the differentiated inputs: what one more seed costs."""
+    """Bytes of all nodes that depend on the differentiated inputs: the cost of one more seed."""
     builder = _trace(traced).builder
     active = zip(builder.nodes, builder.active, strict=True)
     return max(sum(sum(t.nbytes for t in node.types) for node, on in active if on), 1)

@@ -53,7 +53,7 @@ class LinearMap:
     """
 
     __fdiff__ = "linearize"
-    __hash__ = None  # type: ignore[assignment] - as Python has it of what cannot be hashed
+    __hash__ = None  # type: ignore[assignment] - Python's mark of objects that cannot be hashed
 
     def __init__(self, traced: Traced, step: PlanStep, residuals: tuple[object, ...]) -> None:
         self._traced = traced

@@ -58,7 +58,7 @@ class SeededBlock:
         return whole
 
     def chunk(self, chunk_size: int | None, budget: int) -> int:
-        """How many seeds run at a time: `chunk_size`, or what the budget allows, in equal parts."""
+        """How many seeds run at a time: `chunk_size`, or equal parts that the budget allows."""
         if chunk_size is not None:
             return max(1, min(self.count, chunk_size))
         most = max(1, budget // self.per_seed)

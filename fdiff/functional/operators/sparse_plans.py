@@ -129,7 +129,7 @@ def sparse_plan(
 
 
 def _gradients(traced: Traced) -> Tape:
-    """The tape of the gradients of all outputs, each of one element."""
+    """The tape of the gradients of all outputs; each output has one element."""
     tape, wrt = traced.tape, traced.wrt
     outs = tape.output_types
     if large := [t.shape for t in outs if t.size != 1]:
@@ -241,15 +241,15 @@ class _Shown:
 
 
 class CsrPattern(_Shown, sp.csr_array):
-    """Where entries are, by rows."""
+    """The places of the entries, by rows."""
 
 
 class CscPattern(_Shown, sp.csc_array):
-    """Where entries are, by columns."""
+    """The places of the entries, by columns."""
 
 
 class CooPattern(_Shown, sp.coo_array):
-    """Where entries are, as a list of places."""
+    """The places of the entries, as a list."""
 
 
 PATTERNS = {"csr": CsrPattern, "csc": CscPattern, "coo": CooPattern}

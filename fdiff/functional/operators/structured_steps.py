@@ -36,7 +36,7 @@ COMPARED = 1 << 18  # bytes of index arrays up to which a kernel compares them
 Masks = list[np.ndarray | None]  # for each block, the mask of its entries; None if it is full
 STRUCTURES = 8  # kept for one tape, the least recently used dropped first
 MASKED = 300  # nodes of a function, up to which zeros are looked for before the first call
-CHANGES = 64  # of the structure of a dense derivative; after so many, sweeps are used
+CHANGES = 64  # after so many changes of its structure, a dense derivative uses sweeps
 
 
 class Structures:
@@ -100,7 +100,7 @@ def _value(array: object) -> np.ndarray | None:
 
 
 def _reader(array: object) -> Callable[[], np.ndarray | None]:
-    """A function that returns the value of an input; a traced one is read in its own trace."""
+    """A function that returns the value of an input; a traced input is read in its own trace."""
     if isinstance(array, TracedArray):
         value = _value(array)
         return lambda: value

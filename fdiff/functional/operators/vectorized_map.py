@@ -1,6 +1,6 @@
 """`vmap`: map a function over an axis of its arguments, without a loop.
 
-The function is traced for one element, and the tape is batched. Where elements take different
+The function is traced for one element, and the tape is batched. If elements take different
 branches, each group of elements that take the same branches is traced and batched separately.
 """
 
@@ -136,7 +136,7 @@ def vmap(
 def _one_by_one(
     f: Function, args: tuple[object, ...], kwargs: dict[str, object], in_axes: object
 ) -> None:
-    """Run the loop of calls that `vmap` stands for as plain code, for NumPy's warnings."""
+    """Run the calls for all elements in a loop of plain code, for NumPy's warnings."""
     leaves, spec = flatten((args, kwargs))
     axes = axes_of_arguments(in_axes, args, kwargs, "vmap")
     moved = [
