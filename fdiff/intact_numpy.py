@@ -68,6 +68,11 @@ def numpy_function(function: _Callable) -> _Callable:
     return cast("_Callable", _numpy_functions.get(function, function))
 
 
+def defines_function(name: str) -> bool:
+    """Whether NumPy has a function of a name; without the warnings that it gives for others."""
+    return callable(_names.get(name))
+
+
 def __getattr__(name: str) -> object:
     """Attributes that NumPy imports when they are asked for."""
     value = getattr(numpy, name)

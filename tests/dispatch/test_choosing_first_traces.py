@@ -199,3 +199,16 @@ def test_what_code_in_c_drops_is_not_lost(monkeypatch):
     assert value == converts(x, factors)
     expected = sum(factor - factor * 0.7 ** (factor - 1.0) for factor in factors)
     np.testing.assert_allclose(slope, [0.0, expected], rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("error::FutureWarning")
+def test_names_that_numpy_warns_of_are_not_looked_up(monkeypatch):
+    def labelled(x):
+        label = str(len(x))
+        return walks(x) + 0.0 * float(label)
+
+    monkeypatch.setattr(guards, "MANY", 2)
+    for x in POINTS:
+        np.testing.assert_allclose(fdiff.grad(labelled)(x), exact_of_function(walks, x)[1], 1e-9)
+    with pytest.raises(AttributeError):
+        _ = fdiff.autograd.tensor(POINTS[0]).str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import fdiff.intact_numpy as np
+from ...intact_numpy import defines_function
 
 _INSTEAD = {
     "norm": "np.linalg.norm(x)",
@@ -33,9 +33,9 @@ def missing(x: object, name: str) -> AttributeError:
 def _numpy_spelling(name: str) -> str | None:
     if name in _INSTEAD:
         return _INSTEAD[name]
-    if callable(getattr(np, name, None)):
+    if defines_function(name):
         return f"np.{name}(x)"
-    if callable(getattr(np, name[:-1], None)) and name.endswith("_"):
+    if defines_function(name[:-1]) and name.endswith("_"):
         return f"x[...] = np.{name[:-1]}(x)"
     return None
 
@@ -52,7 +52,7 @@ _ELSEWHERE = {
 def missing_function(module: str, name: str) -> AttributeError:
     """The error for a name that a module has not, which NumPy or torch has."""
     text = f"module {module!r} has no attribute {name!r}"
-    instead = _ELSEWHERE.get(name) or (f"np.{name}" if callable(getattr(np, name, None)) else None)
+    instead = _ELSEWHERE.get(name) or (f"np.{name}" if defines_function(name) else None)
     if instead is not None and not name.startswith("_"):
         text = f"{text}: recorded arrays are operands of NumPy functions. Write {instead}."
     return AttributeError(text, name=name)

@@ -314,9 +314,10 @@ def _is_function(value: object) -> bool:
     name = getattr(value, "__name__", "")
     if isinstance(value, BuiltinFunctionType) and value.__module__ == "math":
         return True
+    if name not in FUNCTIONS:
+        return False
     each = getattr(np, name, None), getattr(np.linalg, name, None)
-    own = any(callable(f) and value is numpy_function(f) for f in each)
-    return name in FUNCTIONS and own
+    return any(callable(f) and value is numpy_function(f) for f in each)
 
 
 def _computes(value: object) -> bool:
