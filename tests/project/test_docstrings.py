@@ -232,10 +232,6 @@ def test_algorithms_cite_their_source_or_a_decision():
     assert {"/".join(name.split("/")[-2:]) for name in unsourced} == WITHOUT_ALGORITHM
 
 
-# Whole papers, of which only the idea is taken.
-IDEA_ALONE = {"dispatch/choosing/answers.py", "dispatch/choosing/reached_objects.py"}
-
-
 def test_citations_tell_the_place():
     """A paper with its year comes with a section or pages, or lends an idea."""
     placeless = [
@@ -245,7 +241,7 @@ def test_citations_tell_the_place():
         for line, text in paragraphs(path)
         if YEAR.search(text) and ">>>" not in text and not PLACE.search(text)
     ]
-    assert [place for place in placeless if place[0] not in IDEA_ALONE] == []
+    assert placeless == []
 
 
 IN_BACKTICKS = re.compile(r"(?<!`)`([A-Za-z_]\w+)`(?!`)")

@@ -1,6 +1,6 @@
 """Runs of a loop's body on all its paths, by answers to Python's truth tests.
 
-As in P. Godefroid et al., DART: directed automated random testing, PLDI 2005.
+The idea of P. Godefroid et al., DART: directed automated random testing, PLDI 2005.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Private code has proxies of the user's objects, and objects of its own. While the body is run,
 attributes hold the inputs of the run; after it they hold their earlier values again. Methods are
-Python's: which may be called is told by their names (class hierarchy analysis: J. Dean et al.,
-ECOOP 1995).
+Python's: which may be called is told by their names (the idea of class hierarchy analysis:
+J. Dean et al., ECOOP 1995).
 
 See docs/decisions/objects-in-loops-that-choose.md.
 """
