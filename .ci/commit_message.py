@@ -24,7 +24,7 @@ SEEN_BY_USERS = (
 )
 BEGIN = "2026-11-28T00:00:00+00:00"  # commits are checked from this date on
 COMMAS = "2026-11-28T09:00:00+00:00"  # and from this one on for ", and"
-LINES = "2026-11-28T13:00:00+00:00"  # and from this one on for lines of the changelog
+LINES = "2026-11-28T12:00:00+00:00"  # and from this one on for lines of the changelog
 # Subjects that say nothing of the change.
 _SAYS_NOTHING = re.compile(
     r"(internal: *)?(wip\b.*|(fixup|squash)!.*|Merge branch '[^']*'( into \S+)?)"
