@@ -25,7 +25,7 @@ MOST_ORDERS = 32  # each takes several times as long as the one before it
 
 @public
 def gradcheck(
-    f: Function,
+    func: Function,
     inputs: object,
     *,
     eps: float = DIFFERENCE_STEP,
@@ -42,11 +42,11 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Compare the derivatives of `f` with measured ones, in both modes.
+    """Compare the derivatives of `func` with measured ones, in both modes.
 
     Parameters
     ----------
-    f : callable
+    func : callable
         Function of arrays that returns an array or a tuple of arrays.
     inputs : array, or tuple or list of arrays
         Where to check. These may be nested structures, or recorded arrays of `fdiff.autograd`, of
@@ -54,7 +54,7 @@ def gradcheck(
         point are held constant. In single precision, a warning is given, and derivatives are
         compared with ones that are measured in double precision.
     eps : float
-        Step of the central differences. If `f` is analytic, exact complex steps are used instead.
+        Step of the central differences. If `func` is analytic, exact complex steps are used.
     atol, rtol : float
         Allowed absolute and relative differences.
     raise_exception : bool
@@ -73,7 +73,7 @@ def gradcheck(
         by themselves (torch leaves out forward mode). For functions of recorded arrays, only
         reverse mode is checked by default, as in torch.
     fast_mode : bool
-        Compare products with random vectors. This costs two or three evaluations of `f` for each
+        Compare products with random vectors. This costs two or three evaluations of `func` for each
         input array instead of each entry. Whole Jacobians are measured only if a product differs,
         and these decide.
     masked : bool, optional
@@ -82,14 +82,14 @@ def gradcheck(
     Returns
     -------
     bool
-        Whether everything agrees. Costs two or three evaluations of `f` for each entry of the
+        Whether everything agrees. Costs two or three evaluations of `func` for each entry of the
         inputs.
 
     Raises
     ------
     GradcheckError
         If a derivative differs; the message shows the measured and the computed Jacobian, output by
-        input. Also if `f` returns different values for the same inputs, or a derivative is not
+        input. Also if `func` returns different values for the same inputs, or a derivative is not
         linear in its seed.
     InputError
         If no input is floating point, or an option cannot be used with another.
@@ -106,12 +106,13 @@ def gradcheck(
     >>> fdiff.gradcheck(lambda x: np.sin(x) * x, np.array([0.5, 2.0]))
     True
     """
-    check_callable(f, "gradcheck")
-    call = called("gradcheck", f)
+    check_callable(func, "gradcheck")
+    call = called("gradcheck", func)
     _check_numbers(call, eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol)
     forward = _open("check_forward_ad", check_forward_ad, call)
     backward, batched, batched_forward, *others, raises = check_flags(
-        "gradcheck", f, check_backward_ad=check_backward_ad, check_batched_grad=check_batched_grad,
+        "gradcheck", func, check_backward_ad=check_backward_ad,
+        check_batched_grad=check_batched_grad,
         check_batched_forward_grad=check_batched_forward_grad, fast_mode=fast_mode,
         check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
         raise_exception=raise_exception,
@@ -131,12 +132,12 @@ def gradcheck(
         eps, atol, rtol, nondet_tol, undefined, dtypes, batched, batched_forward, forward, backward,
         fast,
     )  # fmt: skip
-    return _passes(lambda: check_gradient(f, inputs, settings), raises)
+    return _passes(lambda: check_gradient(func, inputs, settings), raises)
 
 
 @public
 def gradgradcheck(
-    f: Function,
+    func: Function,
     inputs: object,
     grad_outputs: object = None,
     *,
@@ -154,13 +155,13 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Compare second derivatives of `f` with measured ones: `gradcheck` of its vector products.
+    """Compare second derivatives of `func` with measured ones: `gradcheck` of its vector products.
 
     The product is differentiated with respect to the inputs and to the vector.
 
     Parameters
     ----------
-    f, inputs
+    func, inputs
         As for `gradcheck`.
     grad_outputs : array or tuple of arrays, optional
         The vectors, with the shapes of the outputs. By default they are drawn between -1 and 1, the
@@ -178,7 +179,7 @@ check_batched_grad, fast_mode, masked
     Returns
     -------
     bool
-        Whether everything agrees. Costs two gradients of `f` for each entry of the inputs and of
+        Whether everything agrees. Costs two gradients of `func` for each entry of the inputs and of
         the vectors.
 
     Raises
@@ -197,12 +198,12 @@ check_batched_grad, fast_mode, masked
     >>> fdiff.gradgradcheck(lambda x: np.sin(x) * x, np.array([0.5, 2.0]))
     True
     """
-    check_callable(f, "gradgradcheck")
-    call = called("gradgradcheck", f)
+    check_callable(func, "gradgradcheck")
+    call = called("gradgradcheck", func)
     _check_numbers(call, eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol)
     forward = _open("check_fwd_over_rev", check_fwd_over_rev, call)
     backward, batched, strided, *others, raises = check_flags(
-        "gradgradcheck", f, check_rev_over_rev=check_rev_over_rev,
+        "gradgradcheck", func, check_rev_over_rev=check_rev_over_rev,
         check_batched_grad=check_batched_grad,
         gen_non_contig_grad_outputs=gen_non_contig_grad_outputs, fast_mode=fast_mode,
         check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
@@ -223,7 +224,7 @@ check_batched_grad, fast_mode, masked
         eps, atol, rtol, nondet_tol, undefined, dtypes, batched, False, forward, backward, fast,
     )  # fmt: skip
     check = partial(gradient_checks.check_gradient_of_gradient, non_contiguous=strided)
-    return _passes(lambda: check(f, inputs, grad_outputs, settings), raises)
+    return _passes(lambda: check(func, inputs, grad_outputs, settings), raises)
 
 
 @public
