@@ -271,12 +271,14 @@ class Program:
                 body, f, call, leaves, spec, order, in_spec, device=self.device, eager=eager,
                 restarts=restarts,
             )  # fmt: skip
+            traced = None
             try:
-                variant, extra = _traced(request, choosing=choosing)
+                traced = _traced(request, choosing=choosing)
             except ManyQuestionsError:
                 if not restarts:  # the run of a trace around this one is left
                     raise
-                variant, extra = _traced(request._replace(restarts=False), choosing=True)
+            # No error of the second run has the first run as its context.
+            variant, extra = traced or _traced(request._replace(restarts=False), choosing=True)
             if eager:
                 variant.plan = self.make_plan(variant.traced)
             else:

@@ -296,9 +296,9 @@ class BodyPaths:
         if around is not None:
             around.demands += [h.id for h in demands]
         else:
-            more: RefusedLoopError = TooFewTripsError("it makes more trips")
+            loops, trips = (RefusedLoopError, DEMANDS), (TooFewTripsError, "it makes more trips")
             for flag in demands:
-                rely_on(trace, flag, more if self.rows.has_while else RefusedLoopError(DEMANDS))
+                rely_on(trace, flag, *trips if self.rows.has_while else loops)
             floats = python_floats(self, trace, results, {k: flags[k] for k in {*flags} - dead})
         self.appended.enter(trace, results[len(state) :], self.rows, tags)
         own = f"each on one of {len(self.runs)} paths, which it chooses"

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from .body_paths import BodyPaths
 
 
-def rely_on(trace: Trace, flag: TracedArray, error: RefusedLoopError) -> None:
+def rely_on(trace: Trace, flag: TracedArray, error: type[RefusedLoopError], refusal: str) -> None:
     """Rely on a flag; an error where it is false, or not known while the loop is traced."""
-    if isinstance(error, TooFewTripsError) and not _at_hand(trace, flag):
-        raise error
+    if error is TooFewTripsError and not _at_hand(trace, flag):
+        raise error(refusal)
     if not trace.guards.value(flag.id, "compared a value"):
-        raise error
+        raise error(refusal)
     trace.guards.expect(flag.id, value=True)
 
 
@@ -45,7 +45,7 @@ def python_floats(
         constant = told and type_ == FLOAT and v.start is not UNBOUND
         new = not (kept or constant) or not _at_hand(trace, flag)
         if new or guards.value(flag.id, "compared a value"):
-            rely_on(trace, flag, RefusedLoopError("a variable holds what it held before"))
+            rely_on(trace, flag, RefusedLoopError, "a variable holds what it held before")
             continue
         guards.expect(flag.id, value=False)
         floats[k] = v.own
