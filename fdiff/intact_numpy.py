@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -68,7 +69,7 @@ def numpy_function(function: _Callable) -> _Callable:
     return cast("_Callable", _numpy_functions.get(function, function))
 
 
-def defines_function(name: str) -> bool:
+def defines_function(name: str) -> builtins.bool:
     """Whether NumPy has a function of a name; without the warnings that it gives for others."""
     return callable(_names.get(name))
 

@@ -20,8 +20,6 @@ from ...trace import Trace, TracedArray, apply_many, splice
 Values = Sequence[Any]
 Partial = Callable[[int], Values | None]  # what so many trips give; None where they fail
 
-Build = Callable[[list[TracedArray], TracedArray, TracedArray], list[TracedArray]]
-
 
 def laid_out(args: Values) -> list[np.ndarray]:
     """Arguments as runners take them."""
