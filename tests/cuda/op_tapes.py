@@ -8,6 +8,7 @@ from tapes import floating, like, load_every_table, tape_of_op
 
 from fdiff.kernel_rule import Category
 from fdiff.kernels.ir.graph_of_tape import supported
+from fdiff.ops.solvers.implicit_loops import Equation
 from fdiff.primitive import PRIMITIVES
 from fdiff.tape import Tape
 from fdiff.transforms.forward import jvp
@@ -20,7 +21,7 @@ CASES = [  # loops and branches: test_loop_kernels.py; bodies, as of solvers, ha
     for op in PRIMITIVES.values()
     for k, sample in enumerate(op.samples)
     if op.kind is None or op.kind.category is not Category.CONTROL
-    if not any(isinstance(value, Tape) for value in sample.params.values())
+    if not any(isinstance(value, Tape | Equation) for value in sample.params.values())
 ]
 each_op = pytest.mark.parametrize(("op", "sample"), CASES)
 each_precision = pytest.mark.parametrize("precision", ["double", "single"])
