@@ -9,17 +9,18 @@ from tapes import floating, like, load_every_table, tape_of_op
 from fdiff.kernel_rule import Category
 from fdiff.kernels.ir.graph_of_tape import supported
 from fdiff.primitive import PRIMITIVES
+from fdiff.tape import Tape
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
 load_every_table()
-CASES = [  # loops and branches: test_loop_kernels.py; tapes of solvers have one precision
+CASES = [  # loops and branches: test_loop_kernels.py; tapes of others have one precision
     pytest.param(op, sample, id=f"{op.name}-{k}")
     for op in PRIMITIVES.values()
     for k, sample in enumerate(op.samples)
     if op.kind is None or op.kind.category is not Category.CONTROL
-    if op.family != "solver"
+    if op.family != "solver" and not any(isinstance(v, Tape) for v in sample.params.values())
 ]
 each_op = pytest.mark.parametrize(("op", "sample"), CASES)
 each_precision = pytest.mark.parametrize("precision", ["double", "single"])
