@@ -323,9 +323,9 @@ def session_of(
     try:
         yield session
     except Exception as error:
-        if isinstance(trace.refused, ManyQuestionsError):  # which C code has dropped
-            raise trace.refused from error
         from_outside = is_of_signal_handler(error) or is_sent_by_thread(error)
+        if isinstance(trace.refused, ManyQuestionsError) and not from_outside:
+            raise trace.refused from error  # code in C has dropped it
         if root is trace and not from_outside and session.discard():
             raise RunAgainError from error
         if root is trace and session.parts:  # a ufunc has no private copy

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import signal
 
 import numpy as np
 import pytest
@@ -212,3 +213,22 @@ def test_names_that_numpy_warns_of_are_not_looked_up(monkeypatch):
         np.testing.assert_allclose(fdiff.grad(labelled)(x), exact_of_function(walks, x)[1], 1e-9)
     with pytest.raises(AttributeError):
         _ = fdiff.autograd.tensor(POINTS[0]).str
+
+
+def test_an_exception_of_a_signal_is_seen_where_a_trace_is_left(monkeypatch):
+    def signalled(x):
+        try:
+            return asks_twice(x)
+        except BaseException:  # noqa: BLE001 - as code in C drops any exception
+            signal.raise_signal(signal.SIGINT)
+
+    def alarm(*_):
+        raise TimeoutError("the user's")
+
+    monkeypatch.setattr(guards, "MANY", 1)
+    before = signal.signal(signal.SIGINT, alarm)
+    try:
+        with pytest.raises(TimeoutError, match="the user's"):
+            fdiff.grad(signalled)(POINTS[0])
+    finally:
+        signal.signal(signal.SIGINT, before)
