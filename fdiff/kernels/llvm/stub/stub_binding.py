@@ -104,14 +104,21 @@ class _MethodDef(ctypes.Structure):
     )  # fmt: skip
 
 
-# By the stub's address. Builtins read it for as long as they live, so the first that any thread
-# makes is kept: `cache` would keep the last, and free those that builtins of other threads read.
-_methods: dict[int, _MethodDef] = {}
+_methods: dict[int, _MethodDef] = {}  # by the stub's address
 
 
 def _method(call: int) -> _MethodDef:
+    """The definition of the builtins of a stub, which is never freed.
+
+    Builtins have its address and no reference to it, and the collector reads it there, also after
+    the end of the process has cleared this module.
+    """
     fast = 0x80 | 0x02  # METH_FASTCALL | METH_KEYWORDS: arguments as an array, and names
-    return _methods.setdefault(call, _MethodDef(b"kernel", call, fast, None))
+    method = _methods.get(call)
+    if method is None:
+        method = _methods[call] = _MethodDef(b"kernel", call, fast, None)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
+    return method
 
 
 def _bound(call: int, descriptor: Descriptor) -> Callable[..., object]:
