@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 import fdiff.intact_numpy as np
 
 from ..device_arrays import CPU
-from ..hooks import hooks
 from ..process.observed_spans import TRANSFORM
 from ..process.progress import Stage
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
-from ..transforms.pipeline import GUARD, Pipeline, derive, within_budget
+from ..transforms.pipeline import GUARD, Pipeline, derive
 from .tiers.runner_choice import runner_on
 
 if TYPE_CHECKING:
@@ -83,9 +82,7 @@ class PlanStep:
         self.written = 0 if written is None else len(written.outputs)
         whole = tape if written is None else derive(GUARD, tape, check=written)
         whole = whole if check is None else derive(GUARD, whole, check=check)
-        if (join := hooks.joined_sums) is not None and whole.transient:
-            whole = join(whole)
-        self.runner = runner_on(device, within_budget(whole))
+        self.runner = runner_on(device, whole)
         if call:
             self.runner.account.call = call
 

@@ -24,8 +24,7 @@ from ..functional import grad, hessian, jacobian
 from ..functional.call.prepared import Prepared
 from ..functional.operators.dense_plans import DensePlan
 from ..tape import Tape
-from ..transforms.custom_calls import inlined
-from ..transforms.pipeline import VALUE, derive, within_budget
+from ..transforms.pipeline import RUN, VALUE, derive
 from .explained_facts import Cost
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ def cost_of(
 
     They share a `result` (in bytes), which `beside` counts if each run makes a part of it.
     """
-    runs = [(inlined(within_budget(tape)), times) for tape, times in runs]
+    runs = [(derive(RUN, tape), times) for tape, times in runs]
     counts = [(kernels.costs_of_tape(tape), times) for tape, times in runs]
     forecasts = [kernel_of(tape, device, compiler) for tape, _ in runs]
     compiled = [k for k in forecasts if k is not None]

@@ -22,8 +22,8 @@ from ..functional.options import check_argnums, check_callable, check_device
 from ..named_tuples import NamedTuple
 from ..tape import Tape
 from ..tracebacks import public
-from ..transforms.custom_calls import inlined
 from ..transforms.linearity import Dependence
+from ..transforms.pipeline import RUN, derive
 from ..user_lines import show_line
 from .array_names import input_facts
 from .costs import all_costs, kernel_of
@@ -260,7 +260,7 @@ def _device_notes(device: str, steps: Sequence[PlanStep]) -> Iterator[str]:
     )
     yield f"no GPU here: {fault}" if fault else here
     for step in steps:
-        tape = inlined(step.tape)
+        tape = derive(RUN, step.tape)
         lacking = kernels.missing_on_cuda(tape)
         if lacking:
             yield f"there is no CUDA kernel for {', '.join(lacking)}: the call would be refused"

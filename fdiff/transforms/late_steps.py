@@ -21,10 +21,11 @@ IN_SWEEPS = {  # what `forward.py` and `reverse.py` do in a sweep of a tape that
 }
 
 
-def report(step: str, tape: Tape, leaves: str = "") -> Tape:
+def report(step: str, tape: Tape, leaves: str = "", *, changed: bool = True) -> Tape:
     """The tape that a step gave, shown to watchers and, under ``FDIFF_DUMP=tapes``, on stderr."""
     if TAPES in dumped():
-        sys.stderr.write(f"--- {step}: {leaves or IN_SWEEPS[step]}\n{tape}\n")
+        text = tape if changed else "(unchanged)"
+        sys.stderr.write(f"--- {step}: {leaves or IN_SWEEPS[step]}\n{text}\n")
     for watcher in WATCHERS:
         watcher(step, tape)
     return tape

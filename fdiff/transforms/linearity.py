@@ -22,10 +22,9 @@ from ..errors import FdiffError
 from ..lazy_attributes import cached_property
 from ..tape import Tape
 from .activity import depends, influenced
-from .custom_calls import checkpoints_inlined
 from .derivative_tapes import choose
 from .patterns.jacobian_pattern import pattern
-from .pipeline import TANGENTS, VALUE, derive
+from .pipeline import INLINE_CHECKPOINTS, TANGENTS, VALUE, derive
 from .terms.entry_places import entry_places
 
 
@@ -54,7 +53,7 @@ class Dependence:
         outputs: Sequence[str] = (),
         inputs: Sequence[str] = (),
     ) -> None:
-        self._tape, self._wrt = checkpoints_inlined(tape), tuple(wrt)
+        self._tape, self._wrt = derive((INLINE_CHECKPOINTS,), tape), tuple(wrt)
         self.outputs = tuple(outputs) or tuple(f"out{o}" for o in range(len(tape.outputs)))
         self.inputs = tuple(inputs) or tuple(f"in{k}" for k in wrt)
         self._column = lru_cache(maxsize=None)(self._degrees)

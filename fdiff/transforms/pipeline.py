@@ -1,21 +1,28 @@
 """The pipelines of transforms: the steps on a tape, in order, for every operator.
 
 A pipeline is a tuple of steps, and `derive` applies them in turn to the tape of a function. Every
-step takes a tape and the operator's request and gives a tape. Operators begin with the tape that
-`PREPARE` gives, once for each trace. Where a trace has guards, `GUARD` comes last and adds their
-check to what the operator made (`dispatch/plans.py`). The steps themselves are written in the
-modules imported here.
+step takes a tape and the operator's request and gives a tape. The steps themselves are written in
+the modules imported here.
+
+From a trace to a kernel, these pipelines follow one another:
+
+- `PREPARE`, once for each trace;
+- the pipeline of the operator, such as `GRADIENT`;
+- `GUARD`, where the trace has guards, or `f` writes to the outside (`dispatch/plans.py`);
+- `RUN`, where the tape gets its runner (`dispatch/tiers/runner_choice.py`);
+- `TO_GRAPH`, where a kernel is made of it (`kernels/ir/graph_of_tape.py`). What is done to the
+  graph is the list of `kernels/passes/pipeline.py`.
 
 Sweeps take steps of their own, which open calls and loops, and close them (`IN_SWEEPS`).
-``FDIFF_DUMP=tapes`` prints the tape to stderr after each step. Where ``FDIFF_VERIFY`` is set, as in
-all tests, every tape is verified when it is made (`Tape`), and a fault names the step. Calls for
-one point only (`Variant.eager`) use no tape: docs/decisions/two-sweeps.md.
+``FDIFF_DUMP=tapes`` prints the tape to stderr after each step of all these. Where ``FDIFF_VERIFY``
+is set, as in all tests, every tape is verified when it is made (`Tape`), and a fault names the
+step. Calls for one point only (`Variant.eager`) use no tape: docs/decisions/two-sweeps.md.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..arraytype import ArrayType
@@ -25,6 +32,7 @@ from ..hooks import hooks
 from ..named_tuples import NamedTuple
 from ..ops.entrywise.elementwise import add, exp
 from ..ops.entrywise.kink_marks import kink_search
+from ..ops.linear_algebra.contraction import contract
 from ..ops.shapes.gather_scatter import gather
 from ..ops.shapes.joining_and_splitting import concatenate
 from ..ops.shapes.view_ops import update
@@ -33,7 +41,7 @@ from ..process.observed_spans import TRANSFORM, span
 from ..tape import Tape
 from ..trace import derived_lines
 from .batch import batch
-from .custom_calls import checkpoints_inlined, inlined
+from .custom_calls import batching_calls_shown, checkpoints_inlined, inlined
 from .derivative_tapes import (
     choose,
     converted,
@@ -50,6 +58,11 @@ from .forward import jvp
 from .late_steps import late_step, report, step_where
 from .reverse import vjp
 from .simplify import simplify
+
+
+def no_sizes(_: Tape) -> Collection[int]:
+    """Of a tape of which no kernel is made, no size is written out."""
+    return ()
 
 
 class Request(NamedTuple):
@@ -69,6 +82,8 @@ class Request(NamedTuple):
     spread: Sequence[bool] | None = None  # and whether each output gets it; None for all
     types: Sequence[ArrayType] = ()  # what the results are converted to
     check: Tape | None = None  # says whether the guards of the function hold
+    budget: int | None = None  # bytes that loops may keep; None for the budget in force
+    small_sizes: Callable[[Tape], Collection[int]] = no_sizes  # that a kernel writes out
 
     @property
     def outputs(self) -> Sequence[int]:
@@ -77,7 +92,10 @@ class Request(NamedTuple):
 
 
 class Transform(NamedTuple):
-    """One step: its name and function, its preconditions and postconditions."""
+    """One step: its name and function, its preconditions and postconditions.
+
+    Where it does not apply, it gives the tape that it takes.
+    """
 
     name: str
     run: Callable[[Tape, Request], Tape]
@@ -97,10 +115,10 @@ def _run_steps(pipeline: Pipeline, tape: Tape, request: Request) -> Tape:
     for step in pipeline:
         with span(step.name, TRANSFORM):
             try:
-                tape = step.run(tape, request)
+                before, tape = tape, step.run(tape, request)
             except TapeError as error:
                 raise TapeError(f"{error} after the step {step.name!r}") from None
-        report(step.name, tape, step.leaves)
+        report(step.name, tape, step.leaves, changed=tape is not before)
     return tape
 
 
@@ -126,9 +144,9 @@ def _enter_body_rules() -> None:
         imported(f".{name}", __package__)
 
 
-cut_loops = late_step("loops.loops_within_budget", "within_budget")
-split_complex_loops = late_step("loops.complex_loops", "split_complex_loops")
-hooks.enter_body_rules, hooks.within_budget = _enter_body_rules, cut_loops
+hooks.enter_body_rules = _enter_body_rules
+_within_budget = late_step("loops.loops_within_budget", "within_budget")
+_split_complex_loops = late_step("loops.complex_loops", "split_complex_loops")
 _hoist_and_prune = late_step("loops.loop_invariants", "hoist_and_prune")
 
 
@@ -164,6 +182,28 @@ def _matrix_functions(tape: Tape) -> Tape:
     """Recognise functions of symmetric matrices, once the table that has ``eigh`` is loaded."""
     loaded = "fdiff.ops.linear_algebra.eigenvalues" in sys.modules
     return recognise_matrix_functions(tape) if loaded else tape
+
+
+def join_sums(tape: Tape) -> Tape:
+    """`fdiff.distributed.traced_sums.joined`, once that is imported."""
+    join = hooks.joined_sums
+    return tape if join is None or not tape.transient else join(tape)
+
+
+def split_complex_loops(tape: Tape) -> Tape:
+    """`loops.complex_loops.split_complex_loops`, for programs with complex numbers in bodies."""
+    types = (t for _, _, body in tape.bodies() for node in body.nodes for t in node.types)
+    split = has_loops(tape) and any(t.dtype.kind == "c" for t in types)
+    return _split_complex_loops(tape) if split else tape
+
+
+def cut_loops(tape: Tape, budget: int | None) -> Tape:
+    """`loops.loops_within_budget.within_budget`, for programs with loops."""
+    return _within_budget(tape, budget) if has_loops(tape) else tape
+
+
+spell_operations = late_step("to_graph.spelled_operations", "spell_operations")
+masks_to_operands = step_where((contract,), "to_graph.masked_operands", "masks_to_operands")
 
 
 # --- steps: name, what it does; what it needs; what it leaves true -------------------------------
@@ -237,9 +277,12 @@ UNIT_COTANGENTS = Transform(
     "cotangents of one",
     "seeds are rows of the identity, `size` at once; outputs are rows of the Jacobian")
 
-INLINE = Transform(
+INLINE_CHECKPOINTS = Transform(
     "inline checkpoints", lambda t, r: checkpoints_inlined(t), "",
     "checkpoints are what they compute: tangents keep nothing")
+SHOW_CALLS = Transform(
+    "show mapped calls", lambda t, r: batching_calls_shown(t), "",
+    "no call with a batching rule of the user's is inside a checkpoint")
 SELECT_ROWS = Transform(
     "select rows", lambda t, r: rows_read(t), "", "rows that no gather picks are not computed")
 SYMMETRISE = Transform(
@@ -247,33 +290,43 @@ SYMMETRISE = Transform(
     "all blocks of a Hessian", "the blocks are exactly symmetric")
 CONVERT = Transform(
     "convert types", lambda t, r: converted(t, r.types), "", "outputs have the dtypes of `types`")
+
+JOIN_SUMS = Transform(
+    "join sums", lambda t, r: join_sums(t), "sums over partitions (`fdiff.distributed`)",
+    "sums over the same partitions are one, as far as none waits for another")
+INLINE_CALLS = Transform(
+    "inline calls", lambda t, r: inlined(t), "calls with rules of the user's, or checkpoints",
+    "such calls are what they compute, in bodies too")
+SPLIT_COMPLEX = Transform(
+    "split complex loops", lambda t, r: split_complex_loops(t), "complex numbers in a loop",
+    "bodies that a kernel can run compute with real and imaginary parts")
+CUT_LOOPS = Transform(
+    "cut loops", lambda t, r: cut_loops(t, r.budget), "loops, and no calls with rules",
+    "loops keep no more bytes than the budget for other loops; those side by side are one")
+SPELL = Transform(
+    "spell operations", lambda t, r: spell_operations(t), "operations that have a `spelled`",
+    "operations without a kernel are spelled in others")
+MOVE_MASKS = Transform(
+    "move masks", lambda t, r: masks_to_operands(t, r.small_sizes),
+    "products whose weights are masked by axes that they do not have",
+    "the operand that has these axes is masked instead, and no weights are copied")
 # fmt: on
 
-
-def within_budget(tape: Tape) -> Tape:
-    """A tape that is about to run, with loops that keep no more than the memory budget."""
-    flat = inlined(tape)
-    if not has_loops(flat):
-        return tape
-    cut = cut_loops(split_complex_loops(flat) if _has_complex_bodies(flat) else flat)
-    return tape if cut is flat else cut
-
-
-def _has_complex_bodies(tape: Tape) -> bool:
-    types = (t for _, _, body in tape.bodies() for node in body.nodes for t in node.types)
-    return any(t.dtype.kind == "c" for t in types)
-
+hooks.within_budget = lambda tape, budget: derive((CUT_LOOPS,), tape, budget=budget)
 
 # --- pipelines ------------------------------------------------------------------------------------
 PREPARE = (SPECTRAL, STOP_SHIFTS, REROLL, BATCH_LOOPS, HOIST, SPLIT)  # once for each trace
 VALUE = (SIMPLIFY,)  # jit, source
 GUARD = (CHECK, SIMPLIFY)  # last, where a kernel is to check the guards as well
 VMAP = (BATCH,)
+RUN = (JOIN_SUMS, INLINE_CALLS, SPLIT_COMPLEX, CUT_LOOPS)  # what is about to run
+TO_GRAPH = (SPELL, MOVE_MASKS)  # a kernel, of what RUN gives, and bodies of loops in it
+INSPECT = (INLINE_CALLS,)  # what runs node by node, in search of a fault
 
 GRADIENT = (GRADIENT_OF_ONE, KEEP)  # grad, value_and_grad
 VJP = (PULL_BACK, SIMPLIFY)
 JVP = (PUSH_FORWARD, SIMPLIFY)
-LINEAR = (INLINE, *JVP)  # linearize, which splits it (`linear_part`)
+LINEAR = (INLINE_CHECKPOINTS, *JVP)  # linearize, which splits it (`linear_part`)
 HVP = (GRADIENT_OF_ONE, PUSH_FORWARD, KEEP, SIMPLIFY)  # hvp, vhp: forward over reverse
 
 TANGENTS = (PUSH_FORWARD, KEEP_TANGENTS)
@@ -296,6 +349,7 @@ TANGENT_SWEEPS = (TANGENTS_OF_ONE, BATCH_SEEDS)  # hessian_diagonal
 COLUMNS = (TANGENTS_OF_ONE, UNIT_TANGENTS)
 ROWS = (COTANGENTS_OF_ONE, UNIT_COTANGENTS)
 JACOBIAN = (CONVERT,)
+SPARSE = (INLINE_CHECKPOINTS, SIMPLIFY, CONVERT)  # blocks of sparse results, put together
 
 # hessian: the Jacobian of the tape that GRADIENT gives, made symmetric.
 HESSIAN = (SYMMETRISE, CONVERT)

@@ -13,7 +13,7 @@ from fdiff.interpret import evaluate
 from fdiff.ops.control.loop import LOOP
 from fdiff.trace import Trace
 from fdiff.transforms.loops.loop_checkpoints import _parts_to_next_snapshot
-from fdiff.transforms.pipeline import within_budget
+from fdiff.transforms.pipeline import RUN, derive
 
 BUDGETS = (300, 1000, 4000, 20_000)
 
@@ -105,12 +105,12 @@ def test_loops_are_cut_and_the_bits_are_the_same(n, reverse, rng):
     expected = evaluate(whole, p, xs)
     for budget in (100, 150, 200, 250):
         with fdiff.memory_budget(budget):
-            tape = within_budget(whole)
+            tape = derive(RUN, whole)
         assert str(tape) != str(whole)
         for a, b in zip(evaluate(tape, p, xs), expected, strict=True):
             np.testing.assert_array_equal(a, b)
     with fdiff.memory_budget(10_000):
-        tape = within_budget(whole)
+        tape = derive(RUN, whole)
     assert [node.param("length") for node in tape.nodes if node.primitive is LOOP] == [n, n]
     for a, b in zip(evaluate(tape, p, xs), expected, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -163,7 +163,7 @@ def test_snapshots_are_as_few_as_can_be():
 def test_a_budget_saves_memory():
     def peak(budget):
         with fdiff.memory_budget(budget):
-            slope = within_budget(fdiff.make_tape(fdiff.grad(f), x))
+            slope = derive(RUN, fdiff.make_tape(fdiff.grad(f), x))
         evaluate(slope, x)  # what is imported and kept then is no memory of the loop
         tracemalloc.start()
         evaluate(slope, x)
@@ -195,7 +195,7 @@ def test_what_counts(operator):
     peaks = []
     for budget in (10**9, 500_000):
         with fdiff.memory_budget(budget):
-            tape = within_budget(whole)
+            tape = derive(RUN, whole)
         evaluate(tape, x)
         tracemalloc.start()
         evaluate(tape, x)

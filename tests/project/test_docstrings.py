@@ -177,6 +177,7 @@ FORMS_OF_PROGRAMS = """
     ir/accesses ir/combiners ir/effect ir/graph_draft ir/graph_of_tape ir/index_expressions
     ir/kernel_graph ir/loops ir/operation_costs ir/parallel ir/product_sizes ir/small_sizes
     ir/stored_entries ir/tile_sizes ir/verify_graph ir/verify_parallel ir/word_table
+    to_graph/spelled_operations
 """  # records, tables and laws of the intermediate forms
 FUNCTIONS_OF_NUMPY = """
     along_axes/accumulation_dtypes along_axes/data_dependent_shapes along_axes/reductions

@@ -323,6 +323,25 @@ def test_kernels_are_entered_by_their_front_door_alone():
     assert found == allowed
 
 
+def is_step(node):
+    """Whether a function takes a tape, and nothing else that has no default, to a tape."""
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    parameters = [*node.args.posonlyargs, *node.args.args]
+    types = [ast.unparse(t) for t in (*[p.annotation for p in parameters[:1]], node.returns) if t]
+    required = len(parameters) - len(node.args.defaults) + node.args.kw_defaults.count(None)
+    return types == ["Tape", "Tape"] and required == 1
+
+
+def test_steps_on_tapes_are_run_by_the_lists_of_the_pipeline():
+    """`derive` runs them, so that ``FDIFF_DUMP=tapes`` prints each."""
+    inside = {m: t for m, t in TREES.items() if prefix_of(m, ["fdiff.transforms"])}
+    steps = {f"{m}.{n.name}" for m, tree in inside.items() for n in tree.body if is_step(n)}
+    assert {"fdiff.transforms.simplify.simplify", "fdiff.transforms.custom_calls.inlined"} <= steps
+    beside = [where for m, name, where in all_imports(imports) if name in steps and m not in inside]
+    assert beside == []
+
+
 def test_private_names_stay_in_their_files():
     private = [
         where

@@ -7,7 +7,7 @@ import pytest
 import fdiff
 from fdiff.interpret import evaluate
 from fdiff.kernels.ir.graph_of_tape import missing
-from fdiff.transforms.pipeline import within_budget
+from fdiff.transforms.pipeline import RUN, derive
 
 jax.config.update("jax_enable_x64", True)
 
@@ -94,7 +94,7 @@ def test_parts_are_as_complex_numbers(f, name, monkeypatch):
         OPERATORS[name](lambda p: f(p, fdiff.scan)),
         OPERATORS[name](lambda p: f(p, unrolled)),
     )
-    tape = within_budget(fdiff.make_tape(ours, P))
+    tape = derive(RUN, fdiff.make_tape(ours, P))
     assert has_complex(fdiff.make_tape(ours, P))
     assert not has_complex(tape)
     assert not [*missing(tape)]  # ops without a kernel
@@ -120,7 +120,7 @@ def test_complex_arguments_and_results():
         return last, outs
 
     z, w = np.exp(1j * np.arange(5.0)), 0.3 - 0.2j
-    tape = within_budget(fdiff.make_tape(f, z, w))
+    tape = derive(RUN, fdiff.make_tape(f, z, w))
     (loop,) = [node for node in tape.nodes if node.primitive.name == "loop"]
     assert not has_complex(loop.param("body"))
     last, outs = fdiff.jit(f)(z, w)
@@ -159,9 +159,7 @@ def test_special_numbers_are_those_of_numpy(tier, monkeypatch):
         )
 
     f = lambda x, y: fdiff.scan(step, 1.0, (x, y))[1]
-    (loop,) = [
-        n for n in within_budget(fdiff.make_tape(f, x, y)).nodes if n.primitive.name == "loop"
-    ]
+    (loop,) = [n for n in derive(RUN, fdiff.make_tape(f, x, y)).nodes if n.primitive.name == "loop"]
     assert not has_complex(loop.param("body"))
     expected = step(1.0, (x, y))[1]
     for found, value in zip(fdiff.jit(f)(x, y), expected, strict=True):
@@ -180,7 +178,7 @@ def test_what_has_no_formula_stays_complex():
         return np.sum(np.abs(u) ** 2 * np.arange(8.0))
 
     tape = fdiff.make_tape(fdiff.grad(f), P)
-    assert has_complex(within_budget(tape))
+    assert has_complex(derive(RUN, tape))
     numeric = [(f(P + h) - f(P - h)) / 2e-6 for h in 1e-6 * np.eye(3)]
     np.testing.assert_allclose(fdiff.grad(f)(P), numeric, rtol=1e-6, atol=1e-7)
 
@@ -192,7 +190,7 @@ def test_a_plain_loop_of_impedances_is_one_kernel():
             z = p[0] + 1j * p[1] * (1 + 0.01 * k) + z / (1 + 1j * p[2] * z)
         return np.abs(z) ** 2
 
-    tape = within_budget(fdiff.make_tape(fdiff.grad(f), P))
+    tape = derive(RUN, fdiff.make_tape(fdiff.grad(f), P))
     assert any(node.primitive.name == "loop" for node in tape.nodes)
     assert not has_complex(tape)
     with pytest.MonkeyPatch.context() as patch:

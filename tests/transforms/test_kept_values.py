@@ -14,7 +14,7 @@ from fdiff.transforms import kept_stages
 from fdiff.transforms.loops.kept_values import kept_values
 from fdiff.transforms.loops.loop_systems import systems
 from fdiff.transforms.loops.minimum_cut import SINK, SOURCE, FlowGraph
-from fdiff.transforms.pipeline import within_budget
+from fdiff.transforms.pipeline import RUN, derive
 
 N, TRIPS = 12, 20
 
@@ -206,7 +206,7 @@ def test_stages_are_kept_where_they_stay_in_a_cache(trips, budget, expected, mon
     whole = fdiff.make_tape(slope, *arguments)
     assert bytes_of_a_trip(whole, trips) == 24
     with fdiff.memory_budget(budget):
-        tape = within_budget(whole)
+        tape = derive(RUN, whole)
         assert bytes_of_a_trip(tape, trips) == expected
         for a, b in zip(evaluate(tape, *arguments), evaluate(whole, *arguments), strict=True):
             np.testing.assert_array_equal(a, b)
@@ -215,7 +215,7 @@ def test_stages_are_kept_where_they_stay_in_a_cache(trips, budget, expected, mon
     )
     assert (after[1] < before[1]) == (expected > 24)  # which computes less
     second = fdiff.make_tape(fdiff.hessian(f), *arguments)
-    kept = [sum(system.rows for system in systems(t)) for t in (within_budget(second), second)]
+    kept = [sum(system.rows for system in systems(t)) for t in (derive(RUN, second), second)]
     assert kept[0] == kept[1] > 0
 
 
@@ -245,7 +245,7 @@ def test_loops_that_are_vectors_keep_few_arrays(count, rng):
         return np.sum(fdiff.fori_loop(0, TRIPS, step, x))
 
     whole = fdiff.make_tape(fdiff.grad(f), rng.normal(size=5))
-    assert (within_budget(whole) is whole) == (count == 70)
+    assert (derive(RUN, whole) is whole) == (count == 70)
 
 
 def test_nothing_is_kept_for_what_nobody_reads():
@@ -263,12 +263,12 @@ def test_cut_loops_of_restored_arrays(rng):
     whole = fdiff.make_tape(fdiff.grad(f), x)
     assert any(n.primitive is LOOP and n.param("carries") == 3 for n in whole.nodes)
     with fdiff.memory_budget(8 * TRIPS - 1), pytest.raises(InputError):
-        within_budget(whole)  # where the snapshots would take more
+        derive(RUN, whole)  # where the snapshots would take more
     many = lambda x: np.sum(fdiff.fori_loop(0, 2000, energies, (x, x[0]))[0])
     whole = fdiff.make_tape(fdiff.grad(many), x)
     expected = evaluate(whole, x)
     for budget in (6 * 8 * N, 20 * 8 * N, 90 * 8 * N):
         with fdiff.memory_budget(budget):
-            cut = within_budget(whole)
+            cut = derive(RUN, whole)
         assert cut is not whole
         np.testing.assert_array_equal(evaluate(cut, x), expected)

@@ -9,8 +9,9 @@ import pytest
 import fdiff
 from fdiff import kernels
 from fdiff.interpret import evaluate
-from fdiff.kernels.ir.masked_operands import masks_to_operands
+from fdiff.kernels.ir.small_sizes import small_sizes
 from fdiff.tape import verify
+from fdiff.transforms.pipeline import TO_GRAPH, derive
 
 jax.config.update("jax_enable_x64", True)
 
@@ -19,6 +20,11 @@ ROWS, INNER, HIDDEN, OUTPUTS = 6, 9, 11, 5
 
 def drawn(*shape):
     return np.random.default_rng(sum(shape)).normal(size=shape)
+
+
+def with_masks_moved(tape):
+    """The tape as a kernel graph is made of it."""
+    return derive(TO_GRAPH, tape, small_sizes=small_sizes)
 
 
 # --- the numbers of a product, whatever stands behind the mask -----------------------------------
@@ -71,12 +77,12 @@ def test_what_is_not_finite(subscripts, swapped):
         for size in (7, 12, 24):
             x, mask, weights = operands(labels, size, dtype)
             tape = fdiff.make_tape(lambda *xs: f(np, *xs), x, mask, weights)
-            verify(masks_to_operands(tape))
+            verify(with_masks_moved(tape))
             executable = kernels.compile(tape, ("C",) * 3)
             with np.errstate(all="ignore"):
                 (want,) = evaluate(tape, x, mask, weights)
                 (found,) = executable(x, mask, weights)
-                (moved,) = evaluate(masks_to_operands(tape), x, mask, weights)
+                (moved,) = evaluate(with_masks_moved(tape), x, mask, weights)
             assert not np.isfinite(want).all()
             assert np.isfinite(want).any()
             tolerance = (
@@ -91,7 +97,7 @@ def test_all_of_these_are_moved():
     for subscripts in PRODUCTS:
         f, labels = masked_product(subscripts, swapped=False)
         tape = fdiff.make_tape(lambda *xs, f=f: f(np, *xs), *operands(labels, 12, "f8"))
-        assert masks_to_operands(tape) is not tape
+        assert with_masks_moved(tape) is not tape
 
 
 @pytest.mark.parametrize(
@@ -101,7 +107,7 @@ def test_others_are_left(subscripts):
     """No weights without an axis of the mask, no product of matrices, no such axis in the other."""
     f, labels = masked_product(subscripts, swapped=False)
     tape = fdiff.make_tape(lambda *xs: f(np, *xs), *operands(labels, 12, "f8"))
-    assert masks_to_operands(tape) is tape
+    assert with_masks_moved(tape) is tape
 
 
 # --- networks: a batch of Jacobians, however a unit is switched off ------------------------------

@@ -72,6 +72,14 @@ CALLS = {
     "linearize": (lambda: fdiff.linearize(vector, X), ["inline checkpoints", "push forward"]),
     "vmap": (lambda: fdiff.vmap(lambda x: x * x)(X), ["batch"]),
     "jit": (lambda: fdiff.jit(vector)(X), ["simplify"]),
+    "mapped rule": (
+        lambda: fdiff.vmap(with_a_rule)(np.ones((2, 4))),
+        ["show mapped calls", "batch"],
+    ),
+    "kernel": (
+        lambda: fdiff.source(lambda x: np.cumsum(x[::-1]), X),
+        [step.name for step in (*pipeline.RUN, *pipeline.VALUE, *pipeline.TO_GRAPH)],
+    ),
     "guarded": (
         lambda: fdiff.grad(lambda x: np.sum(x) if x[0] > 0 else x[0])(X),
         ["check", "simplify"],
@@ -93,7 +101,7 @@ def test_steps_are_taken_in_order(operator, structures, monkeypatch):
     call, wanted = CALLS[operator]
     names = steps_of(call, monkeypatch)
     first = ["matrix functions", "stop shifts", "reroll", "batch loops", "hoist", "split"]
-    assert names[:6] == first or operator == "vmap"
+    assert names[:6] == first or operator in ("vmap", "mapped rule")
     rest = iter(names)
     assert all(name in rest for name in wanted), names  # in this order
 

@@ -22,7 +22,7 @@ from ...functional.operators.seeded_blocks import seed_bytes
 from ...process import observed_spans
 from ...process.observed_spans import TRANSFORM, span
 from ...transforms.batch import batch
-from ...transforms.pipeline import VALUE, derive, within_budget
+from ...transforms.pipeline import RUN, VALUE, derive
 from ...transforms.reverse import CotangentSums
 from ...transforms.simplify import SimplifyingTrace
 from ..calls.profiled_operations import observed_pass
@@ -122,7 +122,7 @@ def run_batch(
     if wide is None:
         tape = program.runner.whole_tape()
         tape = batch(tape, [k < len(seeds) for k in range(len(tape.inputs))], size)
-        wide = keep_recent(_batched, key, runner(within_budget(derive(VALUE, tape))), KEPT)
+        wide = keep_recent(_batched, key, runner(derive((*VALUE, *RUN), tape)), KEPT)
     saved = [*map(np.asarray, graph.values)]
     results: list[np.ndarray] = []
     for begin in range(0, len(rows), size):
@@ -189,7 +189,7 @@ class _Composition:
             tape = trace.builder.finish([sums.bars[a] for a in there])
         kinds = [node.__class__ for node in self.nodes]
         leaves = tuple([k for k, kind in enumerate(kinds) if kind is AccumulateGrad])
-        tape = within_budget(derive(VALUE, tape))
+        tape = derive((*VALUE, *RUN), tape)
         return BackwardProgram(runner(tape), tuple(ran), outputs, leaves)
 
     def _order(self) -> list[int]:

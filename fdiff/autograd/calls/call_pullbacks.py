@@ -18,11 +18,11 @@ from ...process.memory_reserve import budget
 from ...tape import INPUT, Builder, Tape, rebuild
 from ...trace import Trace, TracedArray, splice
 from ...trace.template import Template
-from ...transforms.pipeline import within_budget
+from ...transforms.pipeline import RUN, VALUE, derive
 from ...transforms.resized_templates import knows_no_sizes
 from ...transforms.reverse import pull_back
 from ...transforms.rule_templates import Seeds, Targets
-from ...transforms.simplify import simplify, spliceable
+from ...transforms.simplify import spliceable
 
 if TYPE_CHECKING:
     from .recipes import Recipe
@@ -92,7 +92,7 @@ def _budgeted(tape: Tape) -> Callable[..., tuple[object, ...]]:
     def run(*values: object) -> tuple[object, ...]:
         budget_bytes = budget.get()
         if budget_bytes not in functions:
-            functions[budget_bytes] = function_of(within_budget(tape))
+            functions[budget_bytes] = function_of(derive(RUN, tape))
         return functions[budget_bytes](*values)
 
     return run
@@ -134,7 +134,7 @@ def _in_public_convention(tape: Tape, count: int) -> Tape:
         inputs = [trace.input(t) for t in tape.input_types]
         converted = [*inputs[:count], *map(_conjugated, inputs[count:])]
         outs = [_conjugated(out) for out in splice(tape, converted, trace)]
-        return simplify(trace.builder.finish([trace.lift(x) for x in outs]))
+        return derive(VALUE, trace.builder.finish([trace.lift(x) for x in outs]))
 
 
 def _conjugated(x: TracedArray) -> TracedArray:

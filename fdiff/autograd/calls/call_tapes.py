@@ -22,7 +22,7 @@ from ...trace.eager.eager_recorder import EagerGuardSet, EagerRecorder
 from ...trace.eager.eager_trace import EagerTrace, to_ordinary_tape
 from ...trace.handler_arguments import resolve
 from ...trace.trace_stack import current, suspended
-from ...transforms.simplify import simplify
+from ...transforms.pipeline import VALUE, derive
 from ...tree import Spec, flatten
 from ...user_lines import user_line
 
@@ -149,7 +149,8 @@ def _parts_of_trace(
             outputs.append(node)
     outputs += [handles[k].id for k in stored]
     decisive = _decisive(trace, before)
-    return simplify(to_ordinary_tape(trace, outputs)), tuple(places), stored, decisive
+    tape = derive(VALUE, to_ordinary_tape(trace, outputs))
+    return tape, tuple(places), stored, decisive
 
 
 def _decisive(trace: ScratchTrace, operands: list[int]) -> frozenset[int] | None:

@@ -16,7 +16,7 @@ from ...named_tuples import NamedTuple
 from ...process.float_flags import noting
 from ...tape import Node, Tape
 from ...trace.derived_lines import as_counted
-from ...transforms.custom_calls import inlined
+from ...transforms.pipeline import INSPECT, derive
 from ...user_lines import Line
 from .body_runs import IsBad, has_bodies, is_long, suspects
 from .partial_loops import alone, laid_out
@@ -74,7 +74,7 @@ class Inspector:
     """
 
     def __init__(self, tape: Tape, plan: Interpreter | None = None, *, keeps: bool = False) -> None:
-        self.tape = inlined(tape) if plan is None else tape
+        self.tape = derive(INSPECT, tape) if plan is None else tape
         self.plan = plan or Interpreter(self.tape, keeps=keeps)
         self._bodies: dict[int, Inspector] = {}  # of loops, laid out once for all trips
 

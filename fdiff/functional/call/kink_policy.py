@@ -24,8 +24,7 @@ from ...tape import Tape
 from ...trace import TracedArray, current, splice
 from ...trace.derived_lines import in_trips, trips_of_line
 from ...trace.trace_stack import occupied
-from ...transforms.custom_calls import checkpoints_inlined
-from ...transforms.pipeline import GRADIENT, derive
+from ...transforms.pipeline import GRADIENT, INLINE_CHECKPOINTS, derive
 from ...tree import flatten, unflatten
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def _differentiated(variant: Variant) -> list[tuple[Tape, Sequence[int], Sequenc
     derivatives of its own may call operators that differentiate.
     """
     plan, traced = variant.plan, variant.traced
-    tape, count = checkpoints_inlined(traced.tape), len(traced.tape.outputs)
+    tape, count = derive((INLINE_CHECKPOINTS,), traced.tape), len(traced.tape.outputs)
     of = range(count) if plan.of is None else plan.of
     tapes: list[tuple[Tape, Sequence[int], Sequence[int]]] = [
         (tape, traced.wrt if plan.order else (), of)

@@ -23,8 +23,7 @@ from ...ops.entrywise.composite_functions import stop_gradient as stop_leaf
 from ...process.forking import late
 from ...tape import Tape
 from ...tracebacks import public
-from ...transforms.custom_calls import inlined
-from ...transforms.pipeline import VALUE, derive, within_budget
+from ...transforms.pipeline import RUN, VALUE, derive
 from ...tree import map_leaves
 from ..annotations import P, R, T
 from ..call.device_calls import tracing_for
@@ -216,7 +215,7 @@ def traced_call(
 ) -> tuple[Variant, list[object], Tape]:
     """The trace of `f`, the arrays it takes, and the tape that kernels are made of."""
     variant, arrays = _traced(name, f, args, kwargs)
-    return variant, arrays, derive(VALUE, inlined(within_budget(variant.traced.tape)))
+    return variant, arrays, derive((*RUN, *VALUE), variant.traced.tape)
 
 
 @public

@@ -21,8 +21,8 @@ from ...tape import ITEM, Builder, Node, Replacement, Tape, prune, rebuild
 from ...trace import Recorder, TracedArray, splice
 from ...trace.handler_arguments import resolve
 from ...transforms.activity import influenced
-from ...transforms.custom_calls import batching_calls, batching_calls_shown
-from ...transforms.pipeline import VMAP, derive
+from ...transforms.custom_calls import batching_calls
+from ...transforms.pipeline import SHOW_CALLS, VMAP, derive
 from ...tree import flatten, unflatten
 from ..operators.mapped_axes import axis_of_each_leaf, axis_to_front
 from ..options import is_int
@@ -134,7 +134,7 @@ def with_batching_rules(
 
     Their results are further inputs.
     """
-    tape = batching_calls_shown(tape)
+    tape = derive((SHOW_CALLS,), tape)
     left: set[int] = set()  # calls whose arguments carry no axis, though they wait for what does
     while (call := _first_mapped(tape, carries, left)) is not None:
         node = tape.nodes[call]

@@ -8,7 +8,7 @@ changes the code stays: the exponents an op has a shorter text for, and zeros th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
@@ -17,13 +17,12 @@ import fdiff.intact_numpy as np
 from ...arraytype import Shape
 from ...errors import TapeError
 from ...kernel_rule import KernelRule, Kind
-from ...tape import CONSTANT, INPUT, Builder, Constant, Node, Tape, rebuild
-from ...trace import Trace, TracedArray
+from ...tape import CONSTANT, INPUT, Constant, Node, Tape
+from ...transforms.pipeline import TO_GRAPH, derive
 from .control_parameters import bodies_of, carries_of, control_parameters, slots_read
 from .graph_draft import Draft, disjoint_stores_above, slices, stored_slice
 from .kernel_graph import Data, KernelGraph, Operation, SliceParameters, Values
-from .masked_operands import masks_to_operands
-from .small_sizes import many_rows
+from .small_sizes import many_rows, small_sizes
 from .stored_entries import bounds
 
 # Kinds that have no parameters but what their shapes tell.
@@ -78,26 +77,7 @@ def kernel_graph(tape: Tape, layouts: tuple[str, ...]) -> tuple[KernelGraph, Val
 
 def _prepared(tape: Tape) -> Tape:
     """The tape as a graph is made of it."""
-    return masks_to_operands(_spelled(tape))
-
-
-def _spelled(tape: Tape) -> Tape:
-    """The tape with operations that no kernel computes spelled in others (`Lowering.spelled`)."""
-    places = [i for i, node in enumerate(tape.nodes) if node.primitive.lowering.spelled is not None]
-    if not places:
-        return tape
-    with Trace("kernel", lines=False) as trace:
-        replacements = {i: _spelling(trace, tape.nodes[i]) for i in places}
-        return rebuild(tape, trace.builder, replacements)
-
-
-def _spelling(trace: Trace, node: Node) -> Callable[[Builder, dict[int, int]], int]:
-    def enter(builder: Builder, ids: dict[int, int]) -> int:
-        assert node.primitive.lowering.spelled is not None
-        args = [TracedArray(trace, ids[a], builder.type(ids[a])) for a in node.args]
-        return trace.lift(node.primitive.lowering.spelled(*args, **dict(node.params)))
-
-    return enter
+    return derive(TO_GRAPH, tape, small_sizes=small_sizes)
 
 
 def _graph_of(draft: Draft) -> KernelGraph:
@@ -122,7 +102,7 @@ def _graph_of(draft: Draft) -> KernelGraph:
 def nodes_of_operations(tape: Tape, layouts: tuple[str, ...]) -> dict[int, int]:
     """The node of `tape` that each operation of its kernel graph stands for; numbers have none.
 
-    Empty where the graph is made of a tape that was rearranged first (`masks_to_operands`).
+    Empty where the graph is made of a tape that `TO_GRAPH` has changed.
     """
     if _prepared(tape) is not tape:
         return {}

@@ -8,9 +8,8 @@ A pass takes the program in one form and leaves it in the same form or the next 
 - *loops*: loop nests of scalar statements, and calls of routines (`ir/loops.py`);
 - *threads*: loops, of which some are split among threads (`ir/parallel.py`).
 
-Before the graph is made, `kernel_graph` rewrites the tape: operations without a kernel are spelled
-in others (`_spelled`), and masks of products move to the operand that has their axes
-(`masks_to_operands`). Passes that only one target needs come last: `FOR_CPU`, `FOR_CUDA`.
+The steps before the graph, on tapes, are the lists of `transforms/pipeline.py`. Passes that only
+one target needs come last: `FOR_CPU`, `FOR_CUDA`.
 
 With ``FDIFF_VERIFY`` set, as in all tests, every form is verified after the pass that left it.
 ``FDIFF_DUMP=passes`` prints it to stderr after each pass, ``FDIFF_DUMP=fuse,lower`` after the

@@ -214,7 +214,7 @@ def matmul(
 """
 
 
-# The same where an operand is masked (`kernels/ir/masked_operands.py`): terms in which it is -0.0
+# The same where an operand is masked (`to_graph/masked_operands.py`): terms in which it is -0.0
 # are left out. That matters only where a sum is not finite: it is added up again without them.
 _MATMUL_MASKED = """
 def add_up(

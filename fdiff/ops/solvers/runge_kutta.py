@@ -15,7 +15,7 @@ from fdiff.intact_scipy import integrate as si
 from ...arraytype import F8, INT, ArrayType
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply_many
-from ...transforms.simplify import simplify
+from ...transforms.pipeline import VALUE, derive
 from ..control.loop import LOOP
 from .solver_arguments import number_types
 from .traced_function import TracedFunction, constant_body
@@ -86,7 +86,7 @@ def step(fun: TracedFunction, name: str, dense: bool) -> Tape:
         h = new - t
         ahead = _stages(right, t, y, h, method)[1]
         outs = [ahead, y, _interpolating_coefficients(right, t, y, h, method)] if dense else [ahead, ahead]
-        return simplify(trace.builder.finish([*map(trace.lift, outs)]))
+        return derive(VALUE, trace.builder.finish([*map(trace.lift, outs)]))
 
 
 @lru_cache(maxsize=64)

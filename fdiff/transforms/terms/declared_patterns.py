@@ -23,10 +23,10 @@ from ...tape import ITEM, Builder, Node, Replacement, Tape, rebuild
 from ...trace import Trace, TracedArrays, apply_many
 from ..checkpoint_rules import CheckpointRule
 from ..cotangent_masks import Bar
-from ..custom_calls import CALL, checkpoints_inlined
+from ..custom_calls import CALL
 from ..loops.loop_pruning import prune_loops
 from ..patterns.jacobian_pattern import pattern
-from ..pipeline import COTANGENTS, TANGENTS, derive
+from ..pipeline import COTANGENTS, INLINE_CHECKPOINTS, TANGENTS, derive
 from .loop_patterns import EntriesOf, loop_patterns
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def with_declared_calls(tape: Tape, places: EntriesOf | None = None) -> Tape:
     So do loops, where `places` gives the entries of their bodies (`entry_places`): they are made
     calls.
     """
-    tape = checkpoints_inlined(tape)
+    tape = derive((INLINE_CHECKPOINTS,), tape)
     replacements: dict[int, Replacement] = {}
     for i, node in enumerate(tape.nodes):
         if node.primitive is CALL and (rule := _declared(tape, node)) is not None:

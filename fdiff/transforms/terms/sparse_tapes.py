@@ -22,15 +22,8 @@ from ...process.environment import TAPES, dumped
 from ...process.progress import Stage
 from ...tape import Tape, prune
 from ...trace import TracedArray, apply, splice
-from ..custom_calls import checkpoints_inlined
-from ..derivative_tapes import assembled, converted
-from ..pipeline import (
-    COLUMNS,
-    FORWARD,
-    REVERSE,
-    ROWS,
-    derive,
-)
+from ..derivative_tapes import assembled
+from ..pipeline import COLUMNS, FORWARD, REVERSE, ROWS, SPARSE, derive
 from ..simplify import SimplifyingTrace, simplify
 from .frozen_values import FrozenValues, Known
 from .sparse_slots import SparsePlaces, across_slots, filled, mirrored, places_of
@@ -287,7 +280,7 @@ def finished(derivation: BlockDerivation) -> SparseTape:
     ]
     places = [p for part in derivation.parts for p in part.places]
     whole = assembled(tape, [part.tape for part in derivation.parts], places, types)
-    whole = converted(simplify(checkpoints_inlined(whole)), types)
+    whole = derive(SPARSE, whole, types=types)
     pins = {k: a.tobytes() for frozen in derivation.frozen for k, a in frozen.pins.items()}
     index, values = _index_tape(derivation)
     lasting = not any(frozen.lacks for frozen in derivation.frozen)

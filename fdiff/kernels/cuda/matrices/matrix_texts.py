@@ -61,7 +61,7 @@ def product_by_fours(
 """
 
 # An entry at a time, without terms in which an entry of the first operand (if `masked` is 1) or of
-# the second (if it is 2) is -0.0 (`ir/masked_operands.py`).
+# the second (if it is 2) is -0.0 (`to_graph/masked_operands.py`).
 _MASKED_PRODUCT = """\
 def masked_product(
     a, b, c, zero, stack, m, k, n, step_a, down_a, right_a, step_b, down_b, right_b, step_c, lead_c,

@@ -12,6 +12,8 @@ Our own: docs/decisions/where-protects-branches.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
@@ -21,7 +23,6 @@ from ...named_tuples import NamedTuple
 from ...ops.shapes.view_ops import reshape, transpose
 from ...primitive import Primitive
 from ...tape import INPUT, Builder, Node, Tape
-from .small_sizes import small_sizes
 
 
 def _like_second(mask: ArrayType, x: ArrayType, zero: ArrayType) -> tuple[ArrayType, ...]:
@@ -50,8 +51,11 @@ class Operand(NamedTuple):
     value_labels: str
 
 
-def masks_to_operands(tape: Tape) -> Tape:
-    """The program with masks moved to operands of products that have the axes of the masks."""
+def masks_to_operands(tape: Tape, small_sizes: Callable[[Tape], Collection[int]]) -> Tape:
+    """The program with masks moved to operands of products that have the axes of the masks.
+
+    Not where a product has an axis of one of the `small_sizes`, which is written out.
+    """
     products = {
         i: hit for i, node in enumerate(tape.nodes) if (hit := _side(tape, node)) is not None
     }
@@ -69,13 +73,9 @@ def masks_to_operands(tape: Tape) -> Tape:
             args = tuple([places[a] for a in node.args])
             places[i] = b.add(node.primitive, args, node.params, None, node.types)
     rewritten = b.finish([places[o] for o in tape.outputs])
-    few = small_sizes(rewritten)  # axes that are written out, and products along them
-    if few and any(
-        few.intersection(n for a in tape.nodes[i].args for n in tape.nodes[a].type.shape)
-        for i in products
-    ):
-        return tape
-    return rewritten
+    few = small_sizes(rewritten)
+    sizes = [n for i in products for a in tape.nodes[i].args for n in tape.nodes[a].type.shape]
+    return tape if any(n in few for n in sizes) else rewritten
 
 
 def _side(tape: Tape, node: Node) -> tuple[int, Operand] | None:

@@ -1,0 +1,1 @@
+"""What is done to tapes before a kernel graph is made of them (`pipeline.TO_GRAPH`)."""
