@@ -13,7 +13,7 @@ QUICK ?= @tests/quick.txt
 
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
-# Of each test one row and one in 32 of the others (tests/sampled.txt), of slow tests a fourth, so that
+# Of each test one row and one in 32 of the others (tests/sampled.txt), of slow tests an eighth, so that
 # `.ci/run` takes 20 minutes; PART=0 to 31 says which. `make test-long`, or plain pytest, runs all rows.
 PART ?= 0
 SAMPLE := --sample --part=$(PART)
@@ -31,7 +31,7 @@ help:
 	@echo "make test-quick lint and a cross-section of the tests, in under a minute"
 	@echo "make test       lint, demo and all tests but the slow ones, a part of the rows of sweeps"
 	@echo "                (PART=0 to 31 says which; PYTEST_ARGS='-k tape')"
-	@echo "make test-slow  a fourth of the slow tests"
+	@echo "make test-slow  an eighth of the slow tests"
 	@echo "make test-long  all rows of all sweeps, of which the others run a part (tests/sampled.txt): an hour"
 	@echo "make test-faults interrupts, threads, forks, full disks and hostile files: a fourth a day, 20 minutes; all: FDIFF_FAULT_TESTS=all"
 	@echo "make test-numba all tests with kernels that Numba compiles: hours"

@@ -13,7 +13,7 @@ from progress import Progress
 
 SAMPLED = Path(__file__).with_name("sampled.txt")
 ROWS, RATE = 1, 32  # of a test: its first rows, and of the others one in so many
-SLOW_RATE = 4  # of slow tests one in so many is run at all
+SLOW_RATE = 8  # of slow tests one in so many is run at all
 
 # Which tier runs must not depend on the clock; test_background.py has the background on.
 os.environ["FDIFF_BACKGROUND"] = "0"
@@ -91,7 +91,7 @@ def pytest_collection_modifyitems(config, items):
 def sample(config, items):
     """Of each test some rows: the first one, and of the others one in N, by a hash of its name.
 
-    Of slow tests one in four is run at all. Which these are depends on their names and on
+    Of slow tests one in eight is run at all. Which these are depends on their names and on
     ``--part`` alone, so that it is the same everywhere; all parts together are all rows.
     `sampled.txt` tells N where it is another.
     """

@@ -259,6 +259,7 @@ out.write(f"{{v}}")
 TESTS = ["x[0] > {k}", "x[1] * x[2] > 0", "v < best", "v > problem.best", "x[2] == {k}", "v > 9"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_interpreter")
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 @pytest.mark.parametrize("seed", range(400 if LONG else 10))

@@ -553,6 +553,7 @@ def test_no_array_is_alone_where_references_are_not_counted(count, monkeypatch):
     assert holder.owned() == frozenset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_random_programs(seed):
     text = random_choosing_loops.program(random.Random(seed), "arguments")

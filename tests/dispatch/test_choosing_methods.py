@@ -993,6 +993,7 @@ def test_properties_before_attributes(monkeypatch):
         assert_same(vars(own), vars(plain))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_random_programs(seed):
     text = random_choosing_loops.program(random.Random(seed), "methods")

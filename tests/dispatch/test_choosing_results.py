@@ -241,6 +241,7 @@ def test_types_and_values(f, monkeypatch):
         check(run(x), f(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [*COUNTING, *KINDS[:3]])
 def test_auxiliary_results(f, monkeypatch):
     traces, _ = counted(monkeypatch, choosing=True)
@@ -302,6 +303,7 @@ def test_numbers_of_functions_that_are_called_inside(monkeypatch):
         np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_random_programs(seed):
     text = random_choosing_loops.program(random.Random(seed), "results")

@@ -52,6 +52,7 @@ def children(way, seed, tries, folder):
     return out.split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_children_at_any_moment(way, tmp_path):
     tries = 6 if way in ("fork", "events") else 2
@@ -86,6 +87,7 @@ def lazy_imports(tree):
     return walk(tree, inside=False, held=False)
 
 
+@pytest.mark.slow
 def test_whatever_is_imported_late_is_imported_where_nothing_forks():
     """Modules that are imported with `fdiff` itself are waited for, too."""
     found = {

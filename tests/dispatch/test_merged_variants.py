@@ -84,6 +84,7 @@ def forgotten():
     fdiff.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tier", "dtype"), RUNS)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_every_way_is_exact(operator, tier, dtype, monkeypatch):

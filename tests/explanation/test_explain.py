@@ -580,6 +580,7 @@ def loops(x):
     return np.sum(s)
 
 
+@pytest.mark.slow
 def test_loops_are_told_by_line(monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", "check")
     fdiff.cache_clear()

@@ -173,6 +173,7 @@ def ends_well(*arguments, **environment):
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kind", KINDS)

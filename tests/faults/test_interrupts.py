@@ -43,6 +43,7 @@ def ends_well(script, *arguments):
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no forks, and no alarms")
 @pytest.mark.parametrize("sweep", SWEEPS, ids=str)
 def test_an_exception_at_any_line_leaves_nothing_behind(sweep):

@@ -151,6 +151,7 @@ def rounded(x):
     return np.sum(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", ["1", "2"] if LONG else ["2"])
 def test_a_kernel_that_runs_is_left_soon(threads, monkeypatch):
     """From its first call on, until calls show that it is short."""

@@ -456,6 +456,7 @@ def test_an_in_place_result_is_watched():
 # --- calls from machine code ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("misses", ["python", "raise"])
 @pytest.mark.parametrize("name", ["root", "branch"])
 def test_calls_from_code_of_numba_are_watched(name, misses):

@@ -191,6 +191,7 @@ def equal(a, b):
     return a == b
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_in_any_order_give_what_the_general_way_gives(form, operator, monkeypatch):

@@ -103,6 +103,7 @@ def test_gradients_and_hessians(program, tier, monkeypatch):
     agree(fdiff.jit(ours)(X, W), theirs(X, W))
 
 
+@pytest.mark.slow
 @EACH
 def test_modes_nested_in_each_other(program):
     ours, theirs = both(program)

@@ -30,6 +30,7 @@ def theirs(program):
     )(program.x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_second_derivatives_beside_jax(name, monkeypatch):
     program = PROGRAMS[name]

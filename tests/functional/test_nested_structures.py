@@ -137,6 +137,7 @@ def test_products_of_several_arguments(into, out):
     same(fdiff.vjp(f, argnums=2)(given[2], w, *given[:2])[1], one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("into", INPUTS)
 def test_gradients_and_second_derivatives(into):
     rng = np.random.default_rng(2)

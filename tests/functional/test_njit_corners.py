@@ -235,6 +235,7 @@ def test_results_are_written_to_arrays_that_are_given():
         call(np.arange(3.0), out)
 
 
+@pytest.mark.slow
 def test_arrays_to_write_to_may_overlap_what_is_read_but_not_each_other():
     captured = np.arange(4.0)
     call = writing(fdiff.njit(fdiff.jit(lambda x: captured[::-1] * x[::-1]), np.ones(4)))

@@ -82,6 +82,7 @@ def test_programs_of_a_seed(block):
         right(*program_of(seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(0, PROGRAMS, 1 if LONG else BLOCK))
 def test_programs_beside_jax(seed):
     text, x = program_of(seed)
@@ -105,6 +106,7 @@ def test_single_precision(seed):
     assert error(found, expected, sizes) <= 2e-5
 
 
+@pytest.mark.slow
 def test_programs_that_hypothesis_finds_and_makes_smaller():
     @hypothesis.settings(
         max_examples=PROGRAMS // 2 if LONG else 1,

@@ -719,6 +719,7 @@ def test_complex_numbers_are_not_supported_yet():
     assert kernels.supported(tape_of(lambda x: x + 1.0, np.ones(2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_faults_of_the_directory_cost_a_compile_and_nothing_else(seed, folder):
     """A process that loads a wrong kernel may crash, so each is a child of this one."""

@@ -49,6 +49,7 @@ def runs(tape, *arrays):
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(0, HUGE), (HUGE, 0), (3, HUGE, 0)], ids=str)
 def test_tiles_of_no_rows_take_no_memory(shape):
     """A kernel's workspace had a tile of 64 rows of whatever length, though there are no rows."""
@@ -70,6 +71,7 @@ def test_pieces_of_a_long_loop_take_no_memory(shape):
     assert workspace(tape_of(lambda x: long(x, SHAPES[shape]), np.empty(shape))) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["inv", "det", "slogdet", "solve"])
 def test_routines_for_no_matrices_take_no_memory(name):
     """Scratch matrices were there for a stack of none."""

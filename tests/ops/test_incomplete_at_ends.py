@@ -217,6 +217,7 @@ def test_partial_derivatives_are_those_of_mpmath(name):
                 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["ahead", "back"])
 def test_single_precision_stays_single(mode):
     """To the third order, against ours in double precision."""

@@ -169,6 +169,7 @@ def failures(cases):
     return out
 
 
+@pytest.mark.slow
 def test_random_index_tuples_mean_what_they_mean_to_numpy():
     assert not failures(index_tuples(QUICK))
 

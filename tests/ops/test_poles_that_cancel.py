@@ -201,6 +201,7 @@ EACH = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", ["evaluate", "compile"])
 @pytest.mark.parametrize("name", EACH)
 def test_every_tier(name, tier, monkeypatch):

@@ -140,6 +140,7 @@ def assert_slopes(path, points, k, derivative, center):
                 np.testing.assert_allclose(slope[..., i], (left + right) / 2, rtol=4e-3, atol=4e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name, tmp_path, monkeypatch):

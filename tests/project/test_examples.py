@@ -32,6 +32,7 @@ def example(monkeypatch, capsys):
     return run
 
 
+@pytest.mark.slow
 def test_optimal_power_flow_has_the_published_cost(example):
     _, printed = example("optimal_power_flow")
     assert "38 variables, 88 constraints" in printed
@@ -53,6 +54,7 @@ def test_cart_pole_obeys_its_equations(example):
     assert 58.8 < result.fun < 62.0  # 58.808 with 2,000 intervals
 
 
+@pytest.mark.slow
 def test_pull_of_the_sheet_is_the_slope_of_its_least_energy(example):
     names, printed = example("hyperelastic_sheet", 8)
     assert printed.count("forces left by Newton") == 3
@@ -86,6 +88,7 @@ def test_radau_solves_the_brusselator_as_lsoda_does(example):
     np.testing.assert_allclose(last, reference, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_rates_of_the_reaction_are_those_published(example):
     names, printed = example("reaction_rates")
     fit = names["fitted"]()
@@ -95,6 +98,7 @@ def test_rates_of_the_reaction_are_those_published(example):
     assert "5.926 ± 0.051" in printed
 
 
+@pytest.mark.slow
 def test_bundle_adjustment_is_off_by_its_standard_errors(example):
     names, printed = example("bundle_adjustment", 80)
     assert "entries of the Jacobian" in printed

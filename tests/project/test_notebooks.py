@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-LONG = {"03_numba"}  # Numba compiles its cells for half a minute
+LONG = {"03_numba", "04_solvers", "05_loops"}  # 10 to 30 seconds each
 
 # What holds after the last cell, as the code of one more.
 CLAIMS = {

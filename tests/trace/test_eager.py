@@ -125,6 +125,7 @@ def test_the_branch_of_a_where_that_is_not_taken(case):
         test_where.same(found, derive(guarded)(test_where.POINT))
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(test_stores.steps, min_size=2, max_size=14), st.sampled_from(["C", "F"]))
 def test_random_programs_of_views_and_stores(program, order):

@@ -380,6 +380,7 @@ def without_source(f):
     return types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
 
 
+@pytest.mark.slow
 def test_the_american_put_is_eager_from_the_third_call_on():
     points, put = 0.9 + 0.02 * np.arange(6), without_source(conditional_put)
     both = fdiff.value_and_grad(put)

@@ -197,6 +197,7 @@ class Compared(float):
         return Asked(float(self) > other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [*ARMS, *(n for n in OTHERS if n not in ("a_division", "a_slice"))]
 )

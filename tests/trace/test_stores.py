@@ -185,6 +185,7 @@ steps = st.tuples(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(steps, min_size=2, max_size=14), st.sampled_from(["C", "F"]))
 def test_random_programs_of_views_and_stores(program, order):

@@ -75,6 +75,7 @@ CANCEL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CANCEL)
 def test_what_cancels_is_not_differentiated(name, tier):
     f, by_scipy = CANCEL[name]

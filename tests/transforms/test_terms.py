@@ -225,6 +225,7 @@ def program(seed):
     return f, rng.normal(size=n)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 @pytest.mark.parametrize(
     "begin", [*range(0, 201, 67), *[pytest.param(k, marks=SLOW) for k in range(201, 1005, 67)]]

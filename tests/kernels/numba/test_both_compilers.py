@@ -118,6 +118,7 @@ def _smallest():
 
 
 # The user's loaders leave the closing of their files to the collector.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 @pytest.mark.parametrize("case", list(_smallest()))
 def test_the_benchmark_set(case, monkeypatch):
@@ -144,6 +145,7 @@ def rows(x, a):
     return np.sum(np.log(np.sum(e, axis=1)) * np.tanh(x @ a)[:, 0] ** 2)
 
 
+@pytest.mark.slow
 def test_kernels_of_several_threads(rng, monkeypatch):
     ask_for_threads(monkeypatch, 2)
     x, a = rng.normal(size=(20_000, 30)), 0.1 * rng.normal(size=(30, 30))

@@ -102,6 +102,7 @@ def table_of_each_step(x):
     return np.sum(u)
 
 
+@pytest.mark.slow
 def test_values_to_save_are_looked_for_until_one_is_too_large(monkeypatch):
     """120 steps took 100 seconds: each store asked all readers of its array for all they read."""
     asked = []

@@ -87,6 +87,7 @@ def test_ops_on_rows(f, n):
     agree(f, drawn(K, D), drawn(n, D))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes", [(700, 7, 2), (700, 3, 10), (64, 64, 5), (70, 5, 70), (200, 1, 9)]
 )
