@@ -44,6 +44,8 @@ def gradcheck(
 ) -> bool:
     """Compare the derivatives of `func` with measured ones, in both modes.
 
+    It has the 13 options of ``torch.autograd.gradcheck`` in PyTorch 2.13.
+
     Parameters
     ----------
     func : callable
@@ -157,7 +159,8 @@ def gradgradcheck(
 ) -> bool:
     """Compare second derivatives of `func` with measured ones: `gradcheck` of its vector products.
 
-    The product is differentiated with respect to the inputs and to the vector.
+    The product is differentiated with respect to the inputs and to the vector. After `grad_outputs`
+    come the 13 options of ``torch.autograd.gradgradcheck`` in PyTorch 2.13.
 
     Parameters
     ----------

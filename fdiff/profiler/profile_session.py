@@ -44,6 +44,8 @@ class profile:  # noqa: N801 - torch's name
     microseconds for each call and about two microseconds for each event. Results are the same in
     every bit. When no profile is active, nothing is recorded, and nothing is slower.
 
+    After `enabled` come the 14 options of ``torch.autograd.profiler.profile`` in PyTorch 2.13.
+
     Parameters
     ----------
     enabled : bool

@@ -210,7 +210,10 @@ class Simplifier(Builder):
 
 
 def textbook_replay(builder: Simplifier, tape: Tape) -> list[int]:
-    """The ids that `Simplifier.replay` gives, by one call of `add` for each node: for tests."""
+    """The ids that `Simplifier.replay` gives, by one call of `add` for each node.
+
+    It is the reference of `test_textbook_simplifier.py`.
+    """
     ids = dict(zip(tape.inputs, map(builder.input, tape.input_types), strict=True))
     for i, (primitive, args, params, types) in enumerate(tape.nodes):
         if primitive is not INPUT:
@@ -223,7 +226,10 @@ def textbook_replay(builder: Simplifier, tape: Tape) -> list[int]:
 def textbook_splice(
     builder: Simplifier, steps: Iterable[Step], ids: list[int], line: Line | None
 ) -> None:
-    """`Simplifier.splice` by one call of `add` for each step that no load replaces: for tests."""
+    """`Simplifier.splice` by one call of `add` for each step that no load replaces.
+
+    It is the reference of `test_textbook_simplifier.py`.
+    """
     for step in steps:
         args, node_id = tuple([ids[place] for place in step.places]), None
         if step.shorter is not None:

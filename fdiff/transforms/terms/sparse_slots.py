@@ -70,7 +70,7 @@ def places_of(
 
 
 def textbook_places(entries: Sequence[Entries], shape: tuple[int, int]) -> SparsePlaces:
-    """The places of listed entries by one sort of their numbers: the reference of tests."""
+    """The places of listed entries by one sort: the reference of `test_term_algebra.py`."""
     numbers = [e.rows.astype(np.int64) * shape[1] + e.cols for e in entries]
     places, slots = np.unique(np.concatenate(numbers), return_inverse=True)
     rows, cols = np.divmod(places, max(shape[1], 1))

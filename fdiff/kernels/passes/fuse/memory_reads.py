@@ -67,7 +67,7 @@ def _below(plan: Plan, top: Key) -> tuple[Key, ...]:
 
 
 def textbook_reads(plan: Plan, top: Key) -> tuple[Key, ...]:
-    """The stored values below a value by recursion, in order: the reference of tests."""
+    """The stored values below a value by recursion: the reference of `test_memory_reads.py`."""
     gathers, reads = plan.analysis.gathers, dict[Key, None]()
     below = list(plan.keys.below(top))
     if top.node in gathers:
