@@ -12,6 +12,9 @@ from ..foreign_errors import Suppressed
 
 F = TypeVar("F", bound=Function)
 
+# Options of torch that have another name here: the option, and an example of what to write.
+OTHER_NAMES = {"strategy": ("mode", 'mode="forward" for strategy="forward-mode"')}
+
 
 def without_catch_alls(operator: F) -> F:
     """Leave parameters that are there for `refuse_others` out of an operator's signature."""
@@ -37,7 +40,9 @@ def refuse_others(
     keyword = next(iter(unknown), "")
     if not further and keyword != "args" and keyword not in _parameters(f):
         fact = f"there is no option {keyword!r}."
-        raise failure(InputError, call, fact, f"Its options are {', '.join(options)}.")
+        ours, spelling = OTHER_NAMES.get(keyword, ("", ""))
+        way = f"Write {spelling}. " if ours in options else ""
+        raise failure(InputError, call, fact, f"{way}Its options are {', '.join(options)}.")
     more = f"{keyword}=..." if keyword and keyword != "args" else "data"
     point = ", ".join(["x", *taken[2:], more])
     fact = f"it takes {', '.join(taken)} and options, and no further arguments of `f`."

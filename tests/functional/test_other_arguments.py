@@ -62,6 +62,12 @@ def test_an_unknown_option_is_told_the_known_ones(name):
     assert {p.kind.name for p in kinds.values()} == {"POSITIONAL_OR_KEYWORD", "KEYWORD_ONLY"}
 
 
+def test_an_option_of_torch_is_told_by_its_name_here():
+    with pytest.raises(InputError) as e:
+        fdiff.jacobian(loss, X, strategy="forward-mode")
+    assert 'Write mode="forward" for strategy="forward-mode". Its options are' in str(e.value)
+
+
 @pytest.mark.parametrize("name", PREPARED)
 def test_operators_without_a_point_say_where_arguments_go(name):
     with pytest.raises(TypeError) as caught:
