@@ -5,8 +5,8 @@ differentiates the node, `opened` puts what the rule computes forwards in its pl
 a node `RULED`, which gives the same values and has the user's derivative. When the sweep is done,
 `closed` takes these nodes out. So a derivative is made of ordinary nodes, which are differentiated
 again as any others. Checkpoints (`checkpoint_rules.py`) are not opened, and their derivatives are
-calls. What is left is taken out by `inlined`, before a tape is run: kernels know nothing of calls.
-The two nodes are our own: docs/decisions/checkpoints-are-calls.md.
+calls. What is left is taken out by `inlined`, because kernels know nothing of calls. The two nodes
+are our own: docs/decisions/checkpoints-are-calls.md.
 """
 
 from __future__ import annotations

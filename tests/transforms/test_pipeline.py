@@ -115,6 +115,15 @@ def test_each_step_is_taken_by_some_call(monkeypatch):
     assert taken - steps == late_steps.IN_SWEEPS.keys()
 
 
+def test_a_plan_that_is_kept_takes_no_step(monkeypatch):
+    names, slope = [], fdiff.grad(scalar)
+    slope(X)
+    monkeypatch.setattr(late_steps, "WATCHERS", [lambda name, tape: names.append(name)])
+    for _ in range(3):
+        slope(X)
+    assert set(names) <= {step.name for step in pipeline.TO_GRAPH}  # once a kernel pays off
+
+
 def test_a_step_that_breaks_a_law_is_named(monkeypatch):
     def broken(tape, request):
         nodes = (tape.nodes[0], tape.nodes[1]._replace(args=(1,)), *tape.nodes[2:])

@@ -1,1 +1,1 @@
-"""Preparation of every traced tape, once, before any operator asks for a derivative."""
+"""What is done to every traced tape (`pipeline.PREPARE`)."""

@@ -3,8 +3,8 @@
 What is joined only to be computed with entry by entry and reduced needs no memory: each part has a
 loop of its own, in which it is fused with what it is made of. So it is with `np.roll`, which joins
 two slices, and with residuals that are concatenated before their squares are summed. A slice of
-such a value that lies within one part is computed from that part alone. This happens before
-anything is differentiated, so that derivatives are computed by parts, too.
+such a value that lies within one part is computed from that part alone. Derivatives are computed by
+parts, too.
 
 These are promotion rules of lists: ``map f (x ++ y) = map f x ++ map f y`` and the same of
 reductions. R. S. Bird, An introduction to the theory of lists, in Logic of Programming and Calculi
