@@ -106,11 +106,11 @@ def _record(
         if trace.refused is not None:
             raise trace.refused
         ids = [trace.lift(out) for out in outputs]
+        loops = () if trace.calls is None else trace.calls.loops()
         if trace.only_here:
             _note_results(trace, ids)
         check, count = check_tape(trace), len(guards.expected)
         written = trace.builder.finish(trace.written) if trace.written else None
-        loops = () if trace.calls is None else trace.calls.loops()
         if loops and stack.traces[0] is not trace:
             _looping().note(stack.traces[0], loops)
         _end_log(trace)

@@ -238,6 +238,14 @@ PROGRAMS = [
 OTHERS = [POINT * 1.1 + 0.01, POINT * 0.6, np.array([0.9, 0.1, 0.4]), POINT]
 
 
+def no_trip_counts(x):
+    total = 0.0
+    for s in (x[0] + 0.01 * k * x[1] for k in range(500)):
+        if s > x[2]:
+            total = total + s
+    return total
+
+
 def traced(f, way, monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", way)
     monkeypatch.setattr(looping, "SLEEP", 0)
@@ -282,6 +290,14 @@ def test_a_guard_that_fails_later_raises_what_plain_code_does(monkeypatch):
         with pytest.raises(ValueError, match="it diverges"):
             slope(POINT + 1.0)
     np.testing.assert_array_equal(slope(POINT), slope(POINT))
+
+
+def test_a_loop_without_a_result_has_guards(monkeypatch):
+    monkeypatch.setenv("FDIFF_LOOPS", "")
+    fdiff.cache_clear()
+    both = fdiff.value_and_grad(no_trip_counts)
+    for x in np.array([[0.1, 0.2, 5.0], [0.2, 0.1, 4.0], [0.2, 0.1, 0.3]]):
+        assert both(x)[0] == pytest.approx(no_trip_counts(x), rel=1e-12)
 
 
 @pytest.mark.parametrize("f", [wraps_around, newton, nan_in_a_guard])

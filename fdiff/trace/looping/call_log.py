@@ -57,8 +57,7 @@ class CallLog(LoopDetector):
         self.frame: Frame | None = None
         self.calls: dict[int, LoggedCall] = {}
         self.depth = self.count = 0
-        self.seen: dict[object, list[int]] = {}
-        self.runs: dict[int, int] = {}
+        self.seen, self.runs = dict[object, list[int]](), dict[int, int]()
         # By id of a handle: which call made it, which of its outs it is, and itself, kept alive.
         self.made: dict[int, tuple[int, int, TracedArray]] = {}
         self.templates: dict[object, LoopTemplate] = {}
@@ -359,7 +358,9 @@ class CallLog(LoopDetector):
         self.trace.refused = self.trace.refused or self.trace.fail(fact, way)
 
     def loops(self) -> Loops:
-        """The loops that became nodes, and why others did not."""
+        """End the loop under way; the loops that became nodes, and why others did not."""
+        if self.frame is not None:  # its conditions are guards, even if no result depends on it
+            self.leave(self.frame)
         return all_loops(self.reasons, self.rolled, self.inner, self.refusals)
 
     def note(self, loops: Loops) -> None:
