@@ -25,7 +25,7 @@ import numpy as np
 from second_order_numbers import exact
 
 import fdiff
-from fdiff.dispatch.choosing import answers, loop_driver
+from fdiff.dispatch.choosing import loop_driver, path_runs
 from fdiff.dispatch.program import Program
 from fdiff.trace import looping
 
@@ -1076,8 +1076,8 @@ def main():
         entered.append("node" if result is not None else [*own.refusals.values(), ""][0][:60])
         return result
 
-    most = int(sys.argv[4]) if sys.argv[4:] else answers.MOST_PATHS
-    fewer = patch.object(answers, "MOST_PATHS", most)
+    most = int(sys.argv[4]) if sys.argv[4:] else path_runs.MOST_PATHS
+    fewer = patch.object(path_runs, "MOST_PATHS", most)
     quick = patch.object(looping, "SLEEP", 0)
     with patch.object(loop_driver.Driver, "__call__", noted), quick, fewer:
         for seed in range(first, first + count):

@@ -8,7 +8,7 @@ import random_choosing_loops
 from test_choosing_loops import POINTS, N, W, counted, exact
 
 import fdiff
-from fdiff.dispatch.choosing import answers
+from fdiff.dispatch.choosing import path_runs
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}
 
@@ -211,11 +211,11 @@ def floats_of_trips(x):
     return s, z
 
 
-@pytest.mark.parametrize("paths", [1, answers.MOST_PATHS])
+@pytest.mark.parametrize("paths", [1, path_runs.MOST_PATHS])
 @pytest.mark.parametrize("f", [numbers_of_trips, started_by_a_trip, floats_of_trips])
 def test_numbers_of_the_loop_around_are_pythons(f, paths, monkeypatch):
     counted(monkeypatch, choosing=True)
-    monkeypatch.setattr(answers, "MOST_PATHS", paths)
+    monkeypatch.setattr(path_runs, "MOST_PATHS", paths)
     call = fdiff.jit(f)
     for x in POINTS:
         value, number = call(x)
@@ -227,6 +227,6 @@ def test_numbers_of_the_loop_around_are_pythons(f, paths, monkeypatch):
 @pytest.mark.parametrize("writer", ["forms", "lists"])
 @pytest.mark.parametrize("seed", range(200, 208))
 def test_random_programs(seed, writer, monkeypatch):
-    monkeypatch.setattr(answers, "MOST_PATHS", 2)  # so that most bodies are split
+    monkeypatch.setattr(path_runs, "MOST_PATHS", 2)  # so that most bodies are split
     program = random_choosing_loops.program(random.Random(seed), writer)
     assert not random_choosing_loops.failure(program, seed)

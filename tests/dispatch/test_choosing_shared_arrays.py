@@ -9,7 +9,7 @@ import random_choosing_loops
 from test_choosing_loops import counted, exact
 
 import fdiff
-from fdiff.dispatch.choosing import answers
+from fdiff.dispatch.choosing import path_runs
 
 CLOSE = {"rtol": 1e-11, "atol": 1e-12}
 POINTS = [np.array(p) for p in itertools.product((-0.9, 0.2, 1.3), (-0.9, 0.3), (0.3, -1.1))]
@@ -464,7 +464,7 @@ def test_few_traces_hold_for_all_paths(f, monkeypatch):
 @pytest.mark.parametrize("f", ONE_TRACE + OTHERS)
 def test_stores_are_seen_by_all_names(f, most, monkeypatch):
     counted(monkeypatch, choosing=True)
-    monkeypatch.setattr(answers, "MOST_PATHS", most)
+    monkeypatch.setattr(path_runs, "MOST_PATHS", most)
     run = fdiff.jit(f)
     for x in (*POINTS, *POINTS[::-1]):
         np.testing.assert_allclose(run(x.copy()), f(x.copy()), **CLOSE)

@@ -10,7 +10,7 @@ import fdiff
 from fdiff.arraytype import ArrayType
 from fdiff.errors import LeakError, TraceError
 from fdiff.trace import looping
-from fdiff.trace.looping import beginning, call_log, logged_calls
+from fdiff.trace.looping import call_log, log_beginning, logged_calls
 from fdiff.trace.looping.call_gates import gated_method
 from fdiff.trace.looping.checked_trips import Frame
 from fdiff.trace.ordinary_trace import Trace
@@ -282,19 +282,19 @@ def test_short_loops_are_unrolled_after_all(monkeypatch):
 @pytest.mark.parametrize("counts", [[7, 8], [3, 3], [0, 1], [3, 5]])
 def test_no_loop_is_rolled_where_references_cannot_be_counted(counts, monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", "check")
-    measured = beginning.references_to_new()
-    assert 0 < measured <= beginning.OWNERS
+    measured = log_beginning.references_to_new()
+    assert 0 < measured <= log_beginning.OWNERS
     counted = iter(counts)
-    monkeypatch.setattr(beginning, "references", lambda call: [next(counted)])
-    beginning.references_to_new.cache_clear()
+    monkeypatch.setattr(log_beginning, "references", lambda call: [next(counted)])
+    log_beginning.references_to_new.cache_clear()
     fdiff.cache_clear()
     try:
-        assert beginning.references_to_new() == 0
+        assert log_beginning.references_to_new() == 0
         assert not [*fdiff.make_tape(in_place, POINT).bodies()]
     finally:
         monkeypatch.undo()
-        beginning.references_to_new.cache_clear()
-    assert beginning.references_to_new() == measured
+        log_beginning.references_to_new.cache_clear()
+    assert log_beginning.references_to_new() == measured
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_results_that_are_held_elsewhere_are_not_replaced():
         return kept[-1]
 
     with Trace("loop", lines=False) as trace:
-        trace.calls = call_log.CallLog(trace, 0, beginning.references_to_new())
+        trace.calls = call_log.CallLog(trace, 0, log_beginning.references_to_new())
         trace.calls.wake()
         x = trace.input(ArrayType((), np.dtype(float)))
         gated_method(held)(x)

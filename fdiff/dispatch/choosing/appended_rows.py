@@ -15,8 +15,8 @@ from ...named_tuples import NamedTuple
 from ...primitive import PRIMITIVES
 from ...trace import Trace, TracedArray, apply
 from ...trace.handler_arguments import resolve
-from .answers import EnclosingLoop, enclosing_loop
 from .array_identities import relied_on
+from .path_runs import EnclosingLoop, enclosing_loop
 from .trip_rows import TripRows
 from .variables import FLOAT, WHOLE, PathRun, RefusedLoopError, Variable
 

@@ -23,7 +23,7 @@ from ...trace.array_links import root_of
 from .variables import WHOLE, PathRun, RefusedLoopError, Variable
 
 if TYPE_CHECKING:
-    from .answers import Answers
+    from .path_runs import Answers
 
 _ADD, _EQUAL = PRIMITIVES["add"], PRIMITIVES["equal"]
 

@@ -18,7 +18,6 @@ from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, apply_many, splice
 from ...trace.looping.call_log import CallLog
 from ...transforms.loops.branch_tree import BranchPath, branching_body, goes_on
-from .answers import Answers, Body, runs_of
 from .appended_rows import AppendedRows, in_places
 from .array_identities import (
     equal_pairs,
@@ -34,6 +33,7 @@ from .int_limits import IntLimits, demand_limits
 from .mixed_numbers import note_inputs, note_unsure
 from .narrow_variables import check_views, views_of
 from .outer_numbers import outer_size
+from .path_runs import Answers, Body, runs_of
 from .relied_flags import python_floats, rely_on
 from .trip_numbers import check_condition, check_numbers, check_precision
 from .trip_rows import TripRows

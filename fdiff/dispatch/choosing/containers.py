@@ -20,8 +20,8 @@ from typing import cast
 from ...capture.sources.loop_frames import LoopNames
 from ...capture.sources.loop_rewriting import UNBOUND
 from ...named_tuples import NamedTuple
-from .answers import Body, Cells, value_of
 from .appended_rows import Appended
+from .path_runs import Body, Cells, value_of
 from .reached_objects import HeldAttributes, ReachedObjects
 from .variables import (
     CONTAINERS,

@@ -21,7 +21,7 @@ from ...capture.symbolic_numbers import SymbolicNumber
 from ...primitive import PRIMITIVES, Primitive
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply
-from .answers import enclosing_loop
+from .path_runs import enclosing_loop
 from .variables import FLOAT, TRUTH, WHOLE, RefusedLoopError, Variable
 
 _ADD, _SUBTRACT, _CONVERT = (PRIMITIVES[name] for name in ("add", "subtract", "convert"))

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from ...capture.dependency_nodes import attribute
 from ...capture.value_kinds import MISSING
 from ...foreign_errors import contextmanager
-from .answers import Cells
+from .path_runs import Cells
 
 
 @contextmanager

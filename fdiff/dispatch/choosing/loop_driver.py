@@ -15,7 +15,6 @@ from ...trace.looping.code_loops import loop_behind
 from ...trace.recorder import Loops
 from ...trace.trace_stack import stack
 from ...user_lines import numbered, user_line
-from .answers import Answers, Body, Cells, EnclosingLoop, Splits, enclosing_loop, value_of
 from .array_checks import check_arrays
 from .body_paths import UNBRANCHED, BodyPaths
 from .containers import TakenApart
@@ -23,6 +22,7 @@ from .counters import is_read_anew
 from .emptied_cells import emptied
 from .outer_numbers import check_start
 from .owned_arrays import owned
+from .path_runs import Answers, Body, Cells, EnclosingLoop, Splits, enclosing_loop, value_of
 from .reached_objects import NewAttributeError, ReachedObjects
 from .surroundings import Surroundings
 from .trip_rows import TripRows, trip_rows

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...arraytype import BOOL, INT
 from ...trace import TracedArray
-from .answers import EnclosingLoop
+from .path_runs import EnclosingLoop
 from .trip_numbers import size_of_number
 from .variables import RefusedLoopError
 

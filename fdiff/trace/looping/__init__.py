@@ -33,7 +33,7 @@ SLEEP = 16  # nodes of a trace before the first look: a look costs as much as tw
 FEWEST = 600  # calls of a loop that is worth a node
 # Code without loops needs neither of them, code without long loops no log.
 new_prospects = late("trip_counts", __package__, "Prospects")
-start_log = late("beginning", __package__, "start_log")
+start_log = late("log_beginning", __package__, "start_log")
 
 
 def begin(trace: Trace) -> None:
