@@ -16,7 +16,7 @@ from ..interpret import stored_once
 from ..tape import CONSTANT, INPUT, ITEM, Tape
 from ..trace.operation_cache import caller
 from .shapes.joining_and_splitting import concatenate
-from .shapes.view_ops import reshape, slice_, slices
+from .shapes.view_ops import reshape, slice_, slices, spread, unslice, update
 
 Run = Callable[..., tuple[np.ndarray, ...]]
 
@@ -41,13 +41,14 @@ class Expressions:
         """The name of node `i` in other expressions."""
         node = self.tape.nodes[i]
         if node.primitive is CONSTANT and i not in self.names:
-            self.names[i] = self.bound(node.primitive.rules.evaluate(**dict(node.params)))
+            value = node.primitive.rules.evaluate(**dict(node.params))
+            self.names[i] = self.bound(value if node.type.shape else np.asarray(value)[()])
         return self.names.get(i) or f"v{i}"
 
-    def expression(self, i: int) -> str:
-        """The expression of node `i`, in the names of its operands."""
+    def expression(self, i: int, operands: Sequence[str] = ()) -> str:
+        """The expression of node `i`, in the names of its operands or in other texts for them."""
         node = self.tape.nodes[i]
-        operands = [*map(self.name, node.args)]
+        operands = operands or [*map(self.name, node.args)]
         if node.primitive is ITEM:
             return f"{operands[0]}[{node.k}]"
         if sign := node.primitive.lowering.eager.sign:
@@ -57,24 +58,12 @@ class Expressions:
         return f"{self.bound(function)}({', '.join(operands)})"
 
 
-class _FunctionText(Expressions):
-    """The text of a tape, written node by node from the last to the first.
+class Statements(Expressions):
+    """The right sides of assignments to nodes."""
 
-    Arrays are let go of after the last node that reads them.
-    """
-
-    def __init__(self, tape: Tape) -> None:
-        super().__init__(tape, {"array": np.array})
-        self.lines: list[str] = []
+    def __init__(self, tape: Tape, scope: dict[str, object]) -> None:
+        super().__init__(tape, scope)
         self.stored_once = stored_once(tape)
-        needed = {*tape.outputs, *tape.inputs}
-        for i in range(len(tape.nodes) - 1, -1, -1):
-            if i in needed and tape.nodes[i].primitive not in (INPUT, CONSTANT):
-                text, operands = self.special(i) or (self.expression(i), tape.nodes[i].args)
-                last = [a for a in {*operands} - needed if self.is_array(a)]
-                self.lines += [f"        del {', '.join([f'v{a}' for a in last])}"] if last else []
-                self.lines.append(f"        v{i} = {text}")
-                needed.update(operands)
 
     def is_array(self, i: int) -> bool:
         """Whether a node that is computed holds more than a number."""
@@ -85,6 +74,10 @@ class _FunctionText(Expressions):
         """Expressions of another kind and their operands: single entries, arrays built of such, stores into copies."""
         nodes = self.tape.nodes
         primitive, args, named = nodes[i].primitive, nodes[i].args, dict(nodes[i].params)
+        if primitive in (unslice, update) and self.single(args[-1]):
+            return self.stored_number(i)
+        if primitive is spread and nodes[args[0]].primitive is CONSTANT:
+            return self.bound(np.broadcast_to(nodes[args[0]].value, named["shape"])), ()
         if primitive.rules.overwrite is not None and args[0] in self.stored_once:
             store = self.bound(partial(primitive.rules.overwrite, **named))
             return f"{store}({', '.join(map(self.name, args))})", args
@@ -95,7 +88,7 @@ class _FunctionText(Expressions):
             return self.entry(args[0], (0,) * inner.type.ndim)
         if primitive is slice_:
             return self.entry(args[0], slices(named["starts"], named["sizes"], named["steps"]))
-        if primitive is concatenate and all(self.single(a) for a in args):
+        if primitive is concatenate and nodes[i].type.ndim == 1 and all(self.single(a) for a in args):
             entries = [nodes[a].args[0] for a in args]
             return f"array(({' '.join(f'{self.name(a)},' for a in entries)}))", entries
         return None
@@ -103,11 +96,46 @@ class _FunctionText(Expressions):
     def entry(self, a: int, index: tuple[object, ...]) -> tuple[str, Sequence[int]]:
         return f"{self.name(a)}[{self.bound(index)}]", (a,)
 
+    def stored_number(self, i: int) -> tuple[str, Sequence[int]]:
+        """The store of a number into an array, or among zeros."""
+        node, *_, part = self.tape.nodes[i], *self.tape.nodes[i].args
+        array, value = self.name(node.args[0]), self.tape.nodes[part].args[0]
+        if node.primitive is unslice:
+            array = f"zeros({node.type.shape}, {node.type.dtype.str!r})"
+        elif node.args[0] not in self.stored_once:
+            array = f"array({array})"
+        text = f"{self.bound(_with_entry)}({array}, {node.param('starts')}, {self.name(value)})"
+        return text, (*node.args[:-1], value)
+
     def single(self, a: int) -> bool:
         """Whether a node reshapes a number to an array of one entry."""
         node = self.tape.nodes[a]
-        single_entry = node.primitive is reshape and node.type.shape == (1,)
+        single_entry = node.primitive is reshape and node.type.size == 1
         return single_entry and not self.tape.nodes[node.args[0]].type.ndim
+
+
+class _FunctionText(Statements):
+    """The text of a tape, written node by node from the last to the first.
+
+    Arrays are let go of after the last node that reads them.
+    """
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(tape, {"array": np.array, "zeros": np.zeros})
+        self.lines: list[str] = []
+        needed = {*tape.outputs, *tape.inputs}
+        for i in range(len(tape.nodes) - 1, -1, -1):
+            if i in needed and tape.nodes[i].primitive not in (INPUT, CONSTANT):
+                text, operands = self.special(i) or (self.expression(i), tape.nodes[i].args)
+                last = [a for a in {*operands} - needed if self.is_array(a)]
+                self.lines += [f"        del {', '.join([f'v{a}' for a in last])}"] if last else []
+                self.lines.append(f"        v{i} = {text}")
+                needed.update(operands)
+
+
+def _with_entry(array: np.ndarray, index: tuple[int, ...], value: object) -> np.ndarray:
+    array[index] = value
+    return array
 
 
 def function_of(tape: Tape) -> Run:

@@ -11,7 +11,8 @@ from itertools import islice
 from typing import Any
 
 from ...named_tuples import NamedTuple
-from ...ops.control.loop import LOOP, operands, runner_of
+from ...ops.control.loop import LOOP, runner_of
+from ...ops.control.loop_operands import operands
 from ...ops.control.switch import SWITCH
 from ...ops.control.while_loop import SIZED, WHILE, sized_tape
 from ...tape import Node, Tape

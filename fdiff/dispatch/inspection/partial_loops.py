@@ -12,7 +12,7 @@ from ...arraytype import INT, ArrayType
 from ...errors import FAULTS
 from ...foreign_errors import not_foreign
 from ...hooks import hooks
-from ...ops.control.loop import operands
+from ...ops.control.loop_operands import operands
 from ...ops.control.while_loop import WHILE
 from ...tape import Node, Tape
 from ...trace import Trace, TracedArray, apply_many, splice

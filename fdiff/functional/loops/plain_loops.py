@@ -9,9 +9,9 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...dispatch.arguments import Function
-from ...errors import ConvergenceError, InputError, ShapeError, failure, shown
+from ...errors import InputError, ShapeError, failure, shown
 from ...foreign_errors import contextmanager
-from ...ops.control.while_loop import exceeded
+from ...ops.control.loop_operands import exceed
 from ...trace import TracedArray, current, tracing
 from ...trace.derived_lines import TripLine
 from ...trace.handler_arguments import shape_of
@@ -151,7 +151,7 @@ def plain_while(
         if not _truth_of_condition(test, answer):
             break
         if limit is not None and trips == limit:
-            raise ConvergenceError(exceeded(limit))
+            exceed(limit)
         with _within_trip(body, trips):
             returned = function(unflatten(spec, [*map(_copied_leaf, leaves)]))
         out, own = body.leaves(returned, "the value")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numpy.linalg import LinAlgError
 
 from ...errors import ConvergenceError
-from ...ops.control.while_loop import exceeded
+from ...ops.control.loop_operands import exceeded
 from ...ops.shapes.dynamic_slices import LEAVES
 
 OUT_OF_BOUNDS = 1  # an index lies outside of its array

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import TypeVar
 
 import fdiff.intact_numpy as np
 
@@ -30,25 +30,12 @@ from ...process.forking import late
 from ...tape import Tape
 from ...trace import Array, Trace
 from ..entrywise.families import opaque_op
+from .loop_operands import checked_trips, operands
 
 T = TypeVar("T")
 function_of = late("tape_to_python", "fdiff.ops", "function_of")
+loop_function = late("loop_texts", __package__, "loop_function")
 FEW = 32  # runs of a body before a function is made of it
-
-
-class Operands(NamedTuple, Generic[T]):
-    """The operands of a loop, by role."""
-
-    trips: T
-    carries: Sequence[T]
-    invariants: Sequence[T]
-    rows: Sequence[T]
-
-
-def operands(args: Sequence[T], carries: int, rows: int) -> Operands[T]:
-    """Split the arguments of a loop by the numbers of its carries and rows."""
-    last = len(args) - rows
-    return Operands(args[0], args[1 : 1 + carries], args[1 + carries : last], args[last:])
 
 
 class BodyRunner:
@@ -62,11 +49,15 @@ class BodyRunner:
         with noting():
             return self.trip(*arrays)
 
+    def is_often(self, trips: int = 1) -> bool:
+        """Whether these further runs pay for a function of the whole loop."""
+        return trips > self._few
+
     def trip(self, *arrays: Array) -> Sequence[Array]:
         """One of many runs, around all of which flags are noted."""
-        if self._few:
+        if self._few >= 0:
             self._few -= 1
-            if not self._few:
+            if self._few < 0:
                 self._run = function_of(self._body)
         return self._run(*arrays)
 
@@ -114,18 +105,24 @@ def _evaluate(
     pulls: object = None,
 ) -> object:  # fmt: skip
     trips, state, invariants, table = operands(args, carries, rows)
-    run, types = runner_of(body).trip, body.output_types
-    outs = [np.zeros((length, *t.shape), t.dtype) for t in types[carries:]]
-    if not 0 <= (count := int(trips)) <= length:
-        raise ValueError(f"a loop over {length} rows has {count} trips")
+    body_run, types, count = runner_of(body), body.output_types, checked_trips(trips, length)
     with noting():
-        for k in range(count - 1, -1, -1) if reverse else range(count):
-            results = run(*state, *invariants, *[x[k] for x in table])
-            state = results[:carries]
-            for out, value in zip(outs, results[carries:], strict=True):
-                out[k] = value
+        if body_run.is_often(count):
+            run = loop_function(body, carries, rows, reverse=reverse)
+            state, outs = _parted(run(length, *args), carries)
+        else:
+            outs = [np.zeros((length, *t.shape), t.dtype) for t in types[carries:]]
+            for k in range(count - 1, -1, -1) if reverse else range(count):
+                results = body_run.trip(*state, *invariants, *[x[k] for x in table])
+                state, values = _parted(results, carries)
+                for out, value in zip(outs, values, strict=True):
+                    out[k] = value
     last = [np.array(x, t.dtype) for x, t in zip(state, types, strict=False)]
     return (*last, *outs) if len(types) > 1 else (*last, *outs)[0]
+
+
+def _parted(results: Sequence[T], carries: int) -> tuple[Sequence[T], Sequence[T]]:
+    return results[:carries], results[carries:]
 
 
 def _swinging(carries: int, *, reverse: bool) -> LateParams:

@@ -14,15 +14,19 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, F8, INT, ArrayType
-from ...errors import ConvergenceError, TapeError, message
+from ...errors import TapeError
 from ...hooks import hooks
 from ...kernel_rule import Kind
 from ...primitive import LateParams, Sample
+from ...process.float_flags import noting
+from ...process.forking import late
 from ...tape import INPUT, Node, Tape
 from ...trace import Trace, apply_many
 from ...trace.derived_lines import kept_by_value
 from .loop import LOOP, body_op, runner_of
+from .loop_operands import exceed
 
+while_function = late("loop_texts", __package__, "while_function")
 LENGTH = 2_147_483_629  # of rows on tapes of `sized`; a prime that is the size of nothing else
 FEWEST = 16  # rows of a run
 
@@ -40,20 +44,16 @@ def _infer(
 def _evaluate(*args: object, body: Tape, carries: int, cond: Tape, limit: int) -> object:
     state, invariants = [*args[:carries]], args[carries:]
     run, holds, trips = runner_of(body), runner_of(cond), 0
-    while holds(*state, *invariants)[0]:
+    while not run.is_often() and holds(*state, *invariants)[0]:
         if limit and trips == limit:
-            raise ConvergenceError(exceeded(limit))
+            exceed(limit)
         state = [*run(*state, *invariants)]
         trips += 1
+    if run.is_often():
+        with noting():
+            *state, trips = while_function(body, cond, carries)(limit, trips, *state, *invariants)
     last = [np.array(x, t.dtype) for x, t in zip(state, body.output_types, strict=True)]
     return (*last, np.asarray(trips))
-
-
-def exceeded(limit: int) -> str:
-    """The message for a loop with more trips than its limit."""
-    fact = f"the condition still holds after limit={limit} trips."
-    way = "Give a higher limit (`max_steps` of newton and fixed_point), or a condition that ends."
-    return message("while_loop", fact, way)
 
 
 def _halving() -> LateParams:

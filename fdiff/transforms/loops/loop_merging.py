@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...arraytype import ArrayType
 from ...named_tuples import NamedTuple
-from ...ops.control.loop import LOOP, Operands, operands
+from ...ops.control.loop import LOOP
+from ...ops.control.loop_operands import Operands, operands
 from ...tape import ITEM, Builder, Node, Tape
 from .bodies import entered
 

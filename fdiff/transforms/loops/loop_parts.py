@@ -10,7 +10,8 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...named_tuples import NamedTuple
-from ...ops.control.loop import LOOP, operands
+from ...ops.control.loop import LOOP
+from ...ops.control.loop_operands import operands
 from ...ops.entrywise.elementwise import add
 from ...ops.shapes.gather_scatter import iota
 from ...ops.shapes.view_ops import spread

@@ -15,7 +15,8 @@ import fdiff.intact_numpy as np
 from ...arraytype import BOOL, INT, ArrayType
 from ...hooks import BODY_RULES, BodyRules
 from ...named_tuples import NamedTuple
-from ...ops.control.loop import LOOP, operands
+from ...ops.control.loop import LOOP
+from ...ops.control.loop_operands import operands
 from ...ops.shapes.gather_scatter import iota
 from ...ops.shapes.view_ops import spread
 from ...primitive import ZERO
