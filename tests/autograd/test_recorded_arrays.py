@@ -176,9 +176,9 @@ def test_a_batch_of_cotangents_is_pulled_back_in_parts_that_memory_holds(monkeyp
     x, sizes, bars = tensor([1.0, 2.0, 3.0], requires_grad=True), [], np.arange(33.0).reshape(11, 3)
     f = lambda x: np.sin(x) * np.cumsum(x)
     (expected,) = grad(f(x), x, bars, is_grads_batched=True)
-    batched = compiled_backward.batch
-    watch = lambda tape, mapped, size: sizes.append(size) or batched(tape, mapped, size)
-    monkeypatch.setattr(compiled_backward, "batch", watch)
+    derive = compiled_backward.derive
+    watch = lambda steps, tape, **seeds: sizes.append(seeds["size"]) or derive(steps, tape, **seeds)
+    monkeypatch.setattr(compiled_backward, "derive", watch)
     monkeypatch.setattr(compiled_backward, "_batched", OrderedDict())
     program = next(reversed(compiled_backward._programs.values()))
     per_row = compiled_backward.seed_bytes(program.runner.tape, slice(1))

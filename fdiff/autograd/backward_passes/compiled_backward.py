@@ -21,8 +21,7 @@ from ...functional.operators.dense_modes import BUDGET
 from ...functional.operators.seeded_blocks import seed_bytes
 from ...process import observed_spans
 from ...process.observed_spans import TRANSFORM, span
-from ...transforms.batch import batch
-from ...transforms.pipeline import RUN, VALUE, derive
+from ...transforms.pipeline import RUN, VALUE, VMAP, derive
 from ...transforms.reverse import CotangentSums
 from ...transforms.simplify import SimplifyingTrace
 from ..calls.profiled_operations import observed_pass
@@ -121,8 +120,9 @@ def run_batch(
     wide = _batched.get(key)
     if wide is None:
         tape = program.runner.whole_tape()
-        tape = batch(tape, [k < len(seeds) for k in range(len(tape.inputs))], size)
-        wide = keep_recent(_batched, key, runner(derive((*VALUE, *RUN), tape)), KEPT)
+        mapped = [k < len(seeds) for k in range(len(tape.inputs))]
+        tape = derive((*VMAP, *VALUE, *RUN), tape, mapped=mapped, size=size)
+        wide = keep_recent(_batched, key, runner(tape), KEPT)
     saved = [*map(np.asarray, graph.values)]
     results: list[np.ndarray] = []
     for begin in range(0, len(rows), size):

@@ -11,8 +11,7 @@ from ...dispatch.plans import Arrays, Effort, OperatorPlan, Run, derived_step
 from ...dispatch.variant import Traced
 from ...errors import DtypeError, InputError, called, failure, flag
 from ...tracebacks import public
-from ...transforms.derivative_tapes import choose
-from ...transforms.pipeline import GRADIENT
+from ...transforms.pipeline import GRADIENT, KEEP, derive
 from ..annotations import AtPoint, Derivatives, GradientKeywords, P, Places, R
 from ..call.complex_rules import check_choice, check_complex
 from ..call.invocation import prepared_operator
@@ -88,7 +87,7 @@ def _check_scalar_output(traced: Traced, _: str, *, has_aux: bool, choice: str) 
         raise failure(InputError, call, fact, "Sum it, or use fdiff.jacobian.")
     real = [t for t in traced.wrt_types if t.dtype.kind != "c"]
     if len(real) < len(traced.wrt):
-        check_complex(traced._replace(tape=choose(traced.tape, (0,))), choice)
+        check_complex(traced._replace(tape=derive((KEEP,), traced.tape, keep=(0,))), choice)
     if type_.dtype.kind == "c" and real:
         fact = f"complex outputs ({type_.dtype}) are not supported with real inputs."
         way = "Return the real part, or the absolute value, or use fdiff.jacobian."

@@ -15,8 +15,8 @@ from ...errors import called
 from ...process.progress import Stage
 from ...tape import Tape
 from ...tracebacks import trim
-from ...transforms.derivative_tapes import assembled, choose
-from ...transforms.pipeline import TANGENT_SWEEPS, TANGENTS, VALUE, derive
+from ...transforms.derivative_tapes import assembled
+from ...transforms.pipeline import KEEP, TANGENT_SWEEPS, TANGENTS, VALUE, derive
 from ...transforms.sparsity.diagonal_colouring import diagonal_colours, diagonal_swept
 from ..annotations import Array, AtPoint, Derivatives, DiagonalKeywords, P, Point
 from ..call.input_checks import check_one_element
@@ -56,7 +56,7 @@ class DiagonalPlan(OperatorPlan):
             few = traced.eager is not None and self.types[i].size <= FEW
             colours = np.arange(self.types[i].size)
             if not few:
-                colours = diagonal_colours(choose(self.slopes, (i,)), k)
+                colours = diagonal_colours(derive((KEEP,), self.slopes, keep=(i,)), k)
             count = int(colours.max(initial=-1)) + 1
             at_once = seed_bytes(derive(TANGENTS, self.slopes, wrt=(k,), of=(i,)))
             self.colours.append(colours)

@@ -18,7 +18,7 @@ from ...foreign_errors import not_foreign, not_signalled
 from ...named_tuples import NamedTuple
 from ...primitive import ZERO, LateParams, Primitive, Sample
 from ...trace import Trace, TracedArray, apply, splice
-from ...transforms.derivative_tapes import choose
+from ...transforms.pipeline import KEEP, derive
 from ...transforms.terms.sparse_tapes import StructureRequest, sparse_tape
 from ..scipy_ops.sparse.sparse_solves import factors
 from .exit_status import solver_op
@@ -67,7 +67,7 @@ def _sparse_system(body: TracedFunction, extras: Sequence[np.ndarray], n: int) -
 
     request = StructureRequest((0,), types=(ArrayType((n, n), F8),))
     try:
-        structure = sparse_tape(choose(body.tape, (1,)), request, [None, *map(constant, range(len(extras)))])
+        structure = sparse_tape(derive((KEEP,), body.tape, keep=(1,)), request, [None, *map(constant, range(len(extras)))])
     except not_signalled(StructureError, NotImplementedError):
         return None
     (block,) = structure.blocks

@@ -13,9 +13,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType
 from ...tape import CONSTANT, INPUT, ITEM, Tape, prune
 from ...trace import Trace, TracedArray, current, splice
-from ...transforms.batch import batch
-from ...transforms.derivative_tapes import choose
-from ...transforms.forward import jvp
+from ...transforms.pipeline import KEEP, PULL_OUTPUT, PUSH_FORWARD, VMAP, derive
 from ...transforms.reverse import vjp
 from ...transforms.sparsity.diagonal_colouring import diagonal_colours
 from .compiled_callbacks import PointRuns
@@ -138,7 +136,7 @@ class TracedFunction:
 
 @lru_cache(maxsize=256)
 def _pushforward(body: TracedFunction, wrt: tuple[int, ...]) -> TracedFunction:
-    tape, n = jvp(body.tape, wrt), len(body.tape.outputs)
+    tape, n = derive((PUSH_FORWARD,), body.tape, wrt=wrt), len(body.tape.outputs)
     return _of(tape, [tape.outputs[0], *tape.outputs[n + 1 :]], body.own)
 
 
@@ -151,7 +149,7 @@ def _pullback(body: TracedFunction, wrt: int, seeded: bool) -> TracedFunction:
 
 @lru_cache(maxsize=256)
 def _cotangents(body: TracedFunction, wrt: tuple[int, ...]) -> TracedFunction:
-    tape = vjp(body.tape, wrt, range(1, len(body.tape.outputs)))
+    tape = derive((PULL_OUTPUT,), body.tape, wrt=wrt, of=range(1, len(body.tape.outputs)))
     return _of(tape, [tape.outputs[0], *tape.outputs[len(body.tape.outputs) :]], body.own)
 
 
@@ -165,7 +163,7 @@ def _jacobian(body: TracedFunction) -> TracedFunction:
 @lru_cache(maxsize=256)
 def _diagonal(body: TracedFunction) -> TracedFunction:
     at = body.own - 1
-    colours = diagonal_colours(choose(body.tape, (1,)), at).reshape(body.tape.input_types[at].shape)
+    colours = diagonal_colours(derive((KEEP,), body.tape, keep=(1,)), at).reshape(body.tape.input_types[at].shape)
     there = np.stack([colours == k for k in range(int(colours.max(initial=-1)) + 1)])
     return _products(body, there.astype(float), lambda columns: np.sum(np.where(there, columns, 0.0), axis=0))
 
@@ -174,7 +172,8 @@ def _products(body: TracedFunction, directions: np.ndarray, result: Callable[[Tr
     """A function: `result` of the products of the Jacobian with each of some directions."""
     pushforward = body.pushforward([body.own - 1])
     seeds = [False] * len(body.tape.inputs) + [True]
-    wide = batch(pushforward.tape, seeds, len(directions), spread=[False, *[True] * len(pushforward.types)])
+    spread = [False, *[True] * len(pushforward.types)]
+    wide = derive(VMAP, pushforward.tape, mapped=seeds, size=len(directions), spread=spread)
     with Trace("jacobian", lines=False) as trace:
         inputs = [trace.input(t) for t in body.tape.input_types]
         seed = TracedArray(trace, trace.lift(directions), wide.input_types[-1])
@@ -185,7 +184,7 @@ def _products(body: TracedFunction, directions: np.ndarray, result: Callable[[Tr
 
 @lru_cache(maxsize=256)
 def _batched(body: TracedFunction, mapped: tuple[bool, ...], size: int) -> TracedFunction:
-    wide = batch(body.tape, mapped, size, spread=[False, *[True] * len(body.types)])
+    wide = derive(VMAP, body.tape, mapped=mapped, size=size, spread=[False, *[True] * len(body.types)])
     if not wide.output_types[0].shape:
         return TracedFunction(wide, body.own)
     with Trace("vmap", lines=False) as trace:
