@@ -17,6 +17,7 @@ TRIPS = 90  # more than `guards.MANY`
 POINTS = [np.array(p) for p in ((0.3, 0.9, -0.4), (1.1, -0.7, 0.2), (-0.8, 0.1, 0.6))]
 WRITTEN, BUFFER, SEEN, TAGS = {"runs": 0}, np.zeros(1), collections.deque(), set()
 RNG = np.random.default_rng(0)
+TABLE = np.zeros(1, [("runs", float)])
 
 
 def walks(x):
@@ -69,6 +70,11 @@ def adds(x):
     return walks(x)
 
 
+def fills_a_table(x):
+    TABLE["runs"] += 1.0
+    return walks(x)
+
+
 def draws(x):
     noise = RNG.random()
     return walks(x) + 0.0 * noise
@@ -116,19 +122,20 @@ def test_one_trace_serves_all_branches(monkeypatch):
 
 def done():
     """What the functions have done so far."""
-    return WRITTEN["runs"], BUFFER[0], len(SEEN), len(TAGS), RNG.bit_generator.state["state"]
+    counts = WRITTEN["runs"], BUFFER[0], len(SEEN), len(TAGS), TABLE["runs"].item()
+    return *counts, RNG.bit_generator.state["state"]
 
 
-@pytest.mark.parametrize("f", [prints, writes, fills, appends, adds, draws])
+@pytest.mark.parametrize("f", [prints, writes, fills, appends, adds, draws, fills_a_table])
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 def test_what_has_done_something_is_not_run_twice(f, runs, capsys):
     state = RNG.bit_generator.state
-    SEEN.clear(), TAGS.clear()
+    SEEN.clear(), TAGS.clear(), TABLE.fill(0.0)
     before = done()
     f(POINTS[0])
     after, shown = done(), capsys.readouterr().out
     WRITTEN["runs"], BUFFER[0], RNG.bit_generator.state = before[0], before[1], state
-    SEEN.clear(), TAGS.clear()
+    SEEN.clear(), TAGS.clear(), TABLE.fill(0.0)
     slope = fdiff.grad(f)(POINTS[0])
     assert (done(), capsys.readouterr().out) == (after, shown)
     assert runs == [True]

@@ -84,11 +84,12 @@ class OutsidePlaces:
         self.shared: list[tuple[object, Where]] = []
 
     def written(self) -> bool:
-        """Whether a private global, cell or copy holds a store that the user's own lacks yet."""
+        """Whether a private global, cell or copy holds a store, or data has changed."""
         written: Iterable[bool] = (
             *(next(g.writes(), None) is not None for g in self.globals.values()),
             *(cell.written() for cell in self.cells.values()),
             *(copy.written() for copy in (*self.copies, *self.lists)),
+            *(not node.same(value) for value, node, _ in self.data),
         )
         return any(written)
 
