@@ -139,6 +139,7 @@ def test_what_numbers_decide_stays_apart(body):
     same(body, "value_and_grad", points(40))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_interpreter")
 @pytest.mark.parametrize("name", OPERATORS)
 def test_in_every_operator_and_tier(name, monkeypatch):

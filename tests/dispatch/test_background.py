@@ -96,6 +96,7 @@ def finished(text, tmp_path, **environment):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_calls_go_on_until_the_kernel_is_there(tmp_path):
     text = """
     g = fdiff.value_and_grad(made(3))

@@ -422,6 +422,7 @@ RIGHT = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", RIGHT)
 def test_what_others_hold_is_changed_as_in_plain_code(f, monkeypatch):
     counted(monkeypatch)

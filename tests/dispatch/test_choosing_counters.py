@@ -188,6 +188,7 @@ def two_numbers(x):
     return s * (n + m), s * n * m, s * (h + n), s * (m - h), s * inverse, n > m, n / (h + m)
 
 
+@pytest.mark.slow
 def test_numbers_of_two_variables_are_computed_anew(monkeypatch):
     counted(monkeypatch, choosing=True)
     run = fdiff.jit(two_numbers)
@@ -234,6 +235,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", REFUSED)
 def test_what_cannot_be_told_is_left_to_python(f, monkeypatch):
     _, drivers = counted(monkeypatch, choosing=True)

@@ -372,6 +372,7 @@ OTHERS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 @pytest.mark.parametrize("f", OTHERS)
 def test_what_python_may_tell_apart_is_right(f, monkeypatch):

@@ -269,6 +269,7 @@ def test_a_node_of_a_while_has_room_for_trips_that_come(f, monkeypatch):
         np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [newton, decay, implicit_steps])
 def test_batches_of_while_loops(f, monkeypatch):
     counted(monkeypatch, choosing=True)

@@ -291,6 +291,7 @@ ODD = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 @pytest.mark.parametrize("f", ODD)
 def test_ints_are_those_of_python(f, monkeypatch):

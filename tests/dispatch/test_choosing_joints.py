@@ -211,6 +211,7 @@ def floats_of_trips(x):
     return s, z
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paths", [1, path_runs.MOST_PATHS])
 @pytest.mark.parametrize("f", [numbers_of_trips, started_by_a_trip, floats_of_trips])
 def test_numbers_of_the_loop_around_are_pythons(f, paths, monkeypatch):

@@ -422,6 +422,7 @@ OTHERS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 @pytest.mark.parametrize("f", OTHERS)
 def test_what_python_may_tell_apart_is_right(f, monkeypatch):
@@ -433,6 +434,7 @@ def test_what_python_may_tell_apart_is_right(f, monkeypatch):
         np.testing.assert_allclose(slope(x), expected, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 @pytest.mark.parametrize("f", [newton_with_its_history, accepted_alone])
 def test_batches_and_hessians(f, monkeypatch):

@@ -163,6 +163,7 @@ def exact(operator, f, x, monkeypatch):
     return curvature if operator is fdiff.hessian else slope
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_calls_on_other_branches_are_not_traced_again(f, monkeypatch):
     traces, drivers = counted(monkeypatch)

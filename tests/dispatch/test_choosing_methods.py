@@ -944,6 +944,7 @@ class Sums:
         return s
 
 
+@pytest.mark.slow
 def test_bounds_of_ranges_in_methods(monkeypatch):
     counted(monkeypatch, choosing=True)
     own = Sums()

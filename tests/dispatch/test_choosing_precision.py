@@ -126,6 +126,7 @@ def test_one_trace_holds_for_all_paths(f, monkeypatch):
     _compare(f, monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [threshold, counters, sums])
 def test_compiled_code(f, monkeypatch):
     counted(monkeypatch, choosing=True)

@@ -99,6 +99,7 @@ def few_trips(x):
 PROGRAMS = [put, pairs, backwards, left_early, three_deep, distances, few_trips]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [*PROGRAMS, read_behind])
 def test_calls_on_other_branches_are_not_traced_again(f, monkeypatch):
     traces, _ = counted(monkeypatch, choosing=True)

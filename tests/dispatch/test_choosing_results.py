@@ -276,6 +276,7 @@ def test_numbers_of_a_batch_are_an_array(f, monkeypatch):
             np.testing.assert_allclose(a, b, **CLOSE)
 
 
+@pytest.mark.slow
 def test_products_and_tangents(monkeypatch):
     counted(monkeypatch, choosing=True)
     f = newton_returns_its_count

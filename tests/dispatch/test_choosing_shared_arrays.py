@@ -470,6 +470,7 @@ def test_stores_are_seen_by_all_names(f, most, monkeypatch):
         np.testing.assert_allclose(run(x.copy()), f(x.copy()), **CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [best_state, best_is_kept_and_the_other_changed, three_names])
 def test_batches_and_second_derivatives(f, monkeypatch):
     counted(monkeypatch, choosing=True)

@@ -38,6 +38,7 @@ def in_turn(prepared, lengths, rounds=3):
             np.testing.assert_array_equal(prepared(x), 6.0 * x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [program.VARIANTS - 1, program.VARIANTS + 1, 300])
 def test_lengths_in_turn_are_traced_once_each(count, traces):
     in_turn(fdiff.grad(weighted(3.0)), range(1, count + 1))
@@ -54,6 +55,7 @@ def test_captured_arrays_of_many_traces_are_seen_to_change(traces):
     assert len(traces) == len(lengths)
 
 
+@pytest.mark.slow
 def test_traces_are_dropped_where_their_tapes_are_long(monkeypatch, traces):
     monkeypatch.setattr(program, "NODES", 400)
     prepared = fdiff.grad(weighted(3.0))

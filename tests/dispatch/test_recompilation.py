@@ -127,6 +127,7 @@ def run(factor: float, size: int) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing() -> None:
     first = run(2.5, 10)
     second = run(2.5, 10)
@@ -165,6 +166,7 @@ def test_the_switch_to_a_kernel_comes_when_it_pays(monkeypatch: pytest.MonkeyPat
     assert np.allclose(slope(x), first, rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_a_tape_that_compiles_too_long_is_not_compiled_unasked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -173,6 +173,7 @@ def test_threads_of_the_user_call_at_once():
         assert all(users.map(call, range(90)))
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(st.lists(step, min_size=2, max_size=8), st.sampled_from([2, 5, 13]))
 def test_random_programs_of_which_all_loops_are_shared(steps, parts):

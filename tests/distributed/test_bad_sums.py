@@ -120,6 +120,7 @@ def test_dask_arrays_that_do_not_fit():
         partitions(PARTS, "tcp://127.0.0.1:8786")
 
 
+@pytest.mark.slow
 def test_versions_that_differ(client, monkeypatch):
     monkeypatch.setattr(cluster, "_checked", WeakKeys())
     monkeypatch.setattr(fdiff, "__version__", "0.0.1")

@@ -167,6 +167,7 @@ def test_errors_name_the_line_of_a_script_and_of_a_cell(session_client, origin, 
     assert "dynamic-code" not in done.stdout
 
 
+@pytest.mark.slow
 def test_the_progress_line_counts_partitions(client, monkeypatch):
     lines = []
     display = SimpleNamespace(show=lambda r: lines.append(r.line("")), erase=lambda: None)

@@ -46,6 +46,7 @@ except MemoryError:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory")
 def test_files_that_are_larger_than_memory(tmp_path):
     done = subprocess.run(

@@ -99,6 +99,7 @@ def squares(w, X, y):
     return np.sum((X @ w - y) ** 2)
 
 
+@pytest.mark.slow
 def test_sums_that_do_not_wait_for_each_other_are_one_pass(passes):
     rows = here(PARTS)
     first, second, other = (
@@ -162,6 +163,7 @@ def test_a_value_with_a_product_on_a_cluster(client):
     assert bits(found) == bits(fdiff.hvp(sum_over(loss, here(PARTS)), W, V))
 
 
+@pytest.mark.slow
 def test_immediate_and_nested_operators():
     total = sum_over(loss, here(PARTS))
     f = lambda w: loss(w, X, Y)
@@ -212,6 +214,7 @@ def test_a_branch_on_a_sum():
     close(f(100.0 * W), fdiff.grad(loss)(100.0 * W, X, Y))
 
 
+@pytest.mark.slow
 def test_scipy_takes_sums_as_they_are(client):
     scipy_optimize = pytest.importorskip("scipy.optimize")
     total = sum_over(loss, partitions(PARTS, client))
@@ -265,6 +268,7 @@ def test_the_kinds_of_data(client):
         assert bits(fdiff.grad(sum_over(loss, given))(W)) == wanted, name
 
 
+@pytest.mark.slow
 def test_tables_of_dask(client):
     pandas, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     table = pandas.DataFrame({"x": X[:, 0], "y": Y})

@@ -58,6 +58,7 @@ def test_nodes_are_those_of_make_tape():
     assert told.cost("value").nodes == len(told.tape)
 
 
+@pytest.mark.slow
 def test_operations_are_counted():
     def flops(f, *args):
         return fdiff.explain(f, *args).cost("value").flops
@@ -98,6 +99,7 @@ def scanned(x):
     return np.cumsum(np.exp(x))[::-1] / x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [chain, rosenbrock, scanned])
 def test_memory_is_what_a_kernel_holds(f):
     x = 1.0 + RNG.uniform(size=50_000)
@@ -155,6 +157,7 @@ def test_the_mode_is_the_one_that_the_call_takes(f, args, sparse):
         assert told.sweeps == sizes[told.mode]
 
 
+@pytest.mark.slow
 def test_a_hessian_of_chunks_is_told_as_it_runs():
     x = RNG.normal(size=3000)
     told = fdiff.explain(lambda x: np.sum(np.sin(np.cumsum(x)) ** 2), x).cost("Hessian")

@@ -216,6 +216,7 @@ def test_unequal_processors_give_the_digits_of_the_level_they_are_told():
     assert done.stdout.split() == [float(value).hex(), slope.tobytes().hex()]
 
 
+@pytest.mark.slow
 def test_an_interrupt_returns_at_once_and_leaves_all_usable(client):
     worker_pids(client)
     total = sum_over(

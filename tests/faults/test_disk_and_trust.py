@@ -127,6 +127,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.slow
 def test_a_thousand_damaged_entries_are_absent(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     rng = random.Random(20)

@@ -153,6 +153,7 @@ def test_a_finaliser_closes_nothing(closed):
     assert sum(closed.values()) == 1
 
 
+@pytest.mark.slow
 def test_threads_that_compile_and_drop_kernels():
     """Caches are dropped and collections run at any moment: each number is right."""
     seconds, threads = (of_shard(120), 8) if LONG else (2.5, 4)

@@ -88,6 +88,7 @@ def expected_of(monkeypatch, points):
     return slopes
 
 
+@pytest.mark.slow
 def test_threads_that_trace_at_once(monkeypatch):
     """Each call is traced anew; caches are dropped meanwhile."""
     points = [X + 0.037 * k for k in range(4)]

@@ -87,6 +87,7 @@ def python_of(callback):
     return callback if isinstance(callback, FunctionType | MethodType) else None
 
 
+@pytest.mark.slow
 def test_callbacks_of_weak_references_are_not_python(monkeypatch):
     monkeypatch.syspath_prepend(str(HERE))
     import counted_signals

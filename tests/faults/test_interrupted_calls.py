@@ -111,6 +111,7 @@ def test_where_the_stub_cannot_run_a_fast_path_is_the_general_way(monkeypatch):
     assert call() == "the general way"
 
 
+@pytest.mark.slow
 def test_an_exception_while_cells_are_copied_comes_out_and_writes_to_none():
     """A cell that was half filled was taken for one that the function had written to."""
     end, count = 0, 0
@@ -150,6 +151,7 @@ STEP = 1 if LONG else 3
 READING = ("capture_run.py", "capture_session.py", "ordinary_trace.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beside", ["alone", "recorded arrays"])
 def test_an_exception_that_the_function_catches_mixes_no_arrays(beside, monkeypatch):
     """It read one array for another from then on, where the exception came between two steps.
@@ -212,6 +214,7 @@ class Slotted:
         return np.sum(x * self.shift) * self.twice
 
 
+@pytest.mark.slow
 def test_an_exception_while_proxies_are_filled_changes_no_class_and_no_object():
     """A method that was noted as loaded, and was not there yet, was deleted in the user's class."""
     model, end, count = Slotted(2.0), 0, 0

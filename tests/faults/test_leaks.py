@@ -136,6 +136,7 @@ HOT = {
 CAPTURED = {"a": np.arange(6.0)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HOT)
 def test_references_of_hot_calls(kind):
     """In a process of its own: threads that other tests leave hold None and tuples."""
@@ -195,6 +196,7 @@ def test_memory_that_is_free_is_given_back():
     assert len(kept) == 30
 
 
+@pytest.mark.slow
 def test_memory_is_given_back_after_many_engines(monkeypatch):
     given = []
     monkeypatch.setattr(machine, "give_back", lambda: given.append(1))

@@ -170,6 +170,7 @@ def test_a_kernel_that_runs_is_left_soon(threads, monkeypatch):
     np.testing.assert_array_equal(prepared(x), want)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_was_left_writes_to_nothing_of_the_callers(monkeypatch):
     """Arguments may be changed and results made while it goes on; what it computes is dropped."""
     monkeypatch.setattr(interruptible, "LONG", 0.0)
@@ -188,6 +189,7 @@ def test_a_kernel_that_was_left_writes_to_nothing_of_the_callers(monkeypatch):
         x[:] = copy
 
 
+@pytest.mark.slow
 def test_bytecode_that_runs_is_left_soon(monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "evaluate")
     monkeypatch.setattr(interruptible, "LONG", 0.0)
@@ -283,6 +285,7 @@ def test_hints_of_a_long_kernel_are_those_of_the_call(monkeypatch):
             prepared(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("disk", "rounds"), [(True, 300), (False, 300)] if LONG else [(True, 20)])
 def test_long_kernels_are_left_soon(disk, rounds, tmp_path, monkeypatch):
     monkeypatch.setenv("FDIFF_CACHE_DIR", str(tmp_path))

@@ -28,6 +28,7 @@ def margins(what):
     return in_shard(many) if LONG else few
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.skipif(not LIMITED, reason="address spaces are not limited here")
 @pytest.mark.parametrize("what", WHAT)

@@ -49,6 +49,7 @@ MORE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*SHORT, *(MORE if LONG else ())], ids=str)
 def test_strided_inputs_do_not_fill_the_stack(case):
     command = [sys.executable, "-c", CALLS, *map(str, case)]

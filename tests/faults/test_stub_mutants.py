@@ -53,6 +53,7 @@ def test_every_mutant_is_found(full):
         assert survivors == equivalent(full=full) & names
 
 
+@pytest.mark.slow
 def test_reasons_are_for_lines_that_are_there():
     lines = {name for full in (True, False) for name, _ in mutants(full=full)}
     kept = {line for line in equivalent(full=False) if line and not line.startswith("#")}

@@ -126,6 +126,7 @@ def test_where_there_are_no_more_threads(monkeypatch):
     np.testing.assert_allclose(fdiff.jit(lambda x: np.sum(x * x * x))(X), np.sum(X**3), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
 def test_an_alarm_while_the_pool_is_taken_gives_it_back(monkeypatch):
     """It came between the call that takes the pool and its note: no kernel used threads again."""

@@ -627,6 +627,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
 @WITH_CC
 def test_calls_do_not_wait_for_the_gil_where_python_must_not_be_asked(tmp_path):
     """Threads that would never get the GIL: misses, singular matrices and huge angles."""

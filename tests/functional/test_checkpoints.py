@@ -117,6 +117,7 @@ def test_modes_nested_in_each_other(program):
     agree(third(fdiff.grad, ours), third(jax.grad, theirs), 1e-10)
 
 
+@pytest.mark.slow
 @EACH
 def test_a_batch_of_gradients(program):
     ours, theirs = both(program)
@@ -307,6 +308,7 @@ def tape_of(f):
     return inlined(fdiff.make_tape(f, ROWS))
 
 
+@pytest.mark.slow
 def test_kernels_need_less_memory_for_one_more_forward_pass():
     """Of 8 blocks of 6 steps, about 8 + 6 steps are stored in place of 48."""
     plain, ours = (tape_of(fdiff.grad(blocks(f))) for f in (block, fdiff.checkpoint(block)))

@@ -413,6 +413,7 @@ def unitary(np, x):
     return np.abs(state[1]) ** 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "f",
     [

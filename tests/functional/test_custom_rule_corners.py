@@ -141,6 +141,7 @@ def test_a_rule_that_calls_its_branching_function_elsewhere_is_refused():
         gradient(f)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 def test_functions_that_branch_anew_at_each_call_are_differentiated_as_they_run():
     f = fdiff.custom_vjp(lambda x: np.sin(x) * WEIGHTS)

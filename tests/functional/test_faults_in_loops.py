@@ -93,6 +93,7 @@ def test_errors_in_bodies_name_line_and_trip(name, tier, monkeypatch):
     assert [int(k) for k in found] == trips
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", [fdiff.jit, fdiff.grad])
 def test_trips_are_found_among_many(operator):
     """By bisection, also where a loop runs from its last row, and with a condition."""

@@ -70,6 +70,7 @@ def test_it_is_the_diagonal(name):
     np.testing.assert_allclose(fdiff.hessian_diagonal(f, X), want, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.slow
 @every
 def test_in_other_transforms(name):
     f, want = ours(name), diagonal(name)

@@ -160,6 +160,7 @@ def test_snapshots_are_as_few_as_can_be():
             assert run(length, snapshots) == least
 
 
+@pytest.mark.slow
 def test_a_budget_saves_memory():
     def peak(budget):
         with fdiff.memory_budget(budget):

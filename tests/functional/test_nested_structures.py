@@ -77,6 +77,7 @@ def same(found, wanted, rtol=1e-12):
         np.testing.assert_allclose(mine, theirs, rtol=rtol, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("into", "out"), cases())
 def test_jacobians_nest_by_outputs_then_inputs(into, out):
     f, p = function(into, out), INPUTS[into][0](A, B)
@@ -92,6 +93,7 @@ def test_jacobians_nest_by_outputs_then_inputs(into, out):
         same(fdiff.jacobian(f, p), want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("into", "out"), cases())
 def test_jacobians_of_several_arguments(into, out):
     f = lambda s, p, q: OUTPUTS[out](*[x * s * q["k"] for x in INPUTS[into][1](p)])

@@ -46,6 +46,7 @@ def squares(x):
 # --- what a record holds for ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_branches_on_values_take_a_record_each():
     def f(x):
         return np.sum(x**2) if x[0] > 0 else np.sum(np.sin(x) ** 3)
@@ -75,6 +76,7 @@ def test_too_many_ways_through_branches_are_refused():
         call(signs[64])
 
 
+@pytest.mark.slow
 def test_pinned_integers_and_values_of_ints_are_compared():
     slope = fdiff.grad(lambda x, n: np.sum(x[: int(n[0])] ** 2))
     call = called(slope, np.ones(3), np.array([2]))
@@ -114,6 +116,7 @@ def test_captured_arrays_are_read_where_they_are():
         base[3] = 100.0
 
 
+@pytest.mark.slow
 def test_functions_that_look_at_layouts_want_c_order():
     slope = fdiff.grad(lambda x: np.sum(np.ravel(x, order="K") * np.arange(4.0)))
     call = called(slope, np.ones((2, 2)))
@@ -283,6 +286,7 @@ def test_named_tuples_vectors_left_out_and_unsigned_ints():
         assert_same(multiply(np.ones(1), n), np.array([float(n)]))
 
 
+@pytest.mark.slow
 def test_keywords_functions_as_arguments_and_cfuncs():
     scaled = fdiff.njit(fdiff.grad(lambda x, scale: np.sum(x * x) * scale), np.ones(3), scale=2.0)
     assert_same(numba.njit(lambda x: scaled(x, scale=3.0))(np.ones(3)), np.full(3, 6.0))
@@ -323,6 +327,7 @@ def test_from_python_it_is_the_prepared_function_and_can_be_differentiated():
     assert (again(0.0), again.callee.misses) == (1.0, "raise")
 
 
+@pytest.mark.slow
 def test_code_that_calls_it_is_not_kept_on_disk(tmp_path):
     """By `cache=True` of the caller, or of its caller: that would be addresses of this process."""
     text = "def f(x):\n    return {}(x)\n"

@@ -34,6 +34,7 @@ def test_an_error_is_caught_in_compiled_code():
         assert entry(REGULAR) == want
 
 
+@pytest.mark.slow
 def test_all_kinds_of_errors_are_caught():
     @numba.njit
     def index(x, i):
@@ -58,6 +59,7 @@ def test_all_kinds_of_errors_are_caught():
     assert shape(np.ones(3), 3) == 0
 
 
+@pytest.mark.slow
 def test_what_was_caught_is_not_raised_later():
     square = fdiff.njit(fdiff.grad(lambda x: np.sum(x**2)), "f8[2]")
 

@@ -117,6 +117,7 @@ def test_recorded_arrays(shape):
     same(np.asarray(z.grad), 6 * X - np.sin(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", OUTPUTS)
 def test_compiled_code_calls_such_gradients(shape):
     numba = pytest.importorskip("numba")

@@ -227,6 +227,7 @@ def test_data_beside_the_children_decides_which_trace_holds():
         fdiff.jvp(f)(Registered(A, B, "first"), Registered(A, B, "second"))
 
 
+@pytest.mark.slow
 def test_registered_classes_are_those_of_jax():
     jax.tree_util.register_pytree_node(
         Derived, lambda m: ((m.a, m.b), m.name), lambda name, ab: Derived(*ab, name)

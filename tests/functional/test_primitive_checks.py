@@ -131,6 +131,7 @@ def test_a_function_that_knows_no_single_precision_fails():
         p.check(X[:3])
 
 
+@pytest.mark.slow
 def test_a_pattern_that_leaves_out_an_entry_fails():
     diagonal = lambda x: np.eye(x.size, dtype=bool)
     with pytest.raises(GradcheckError, match="entry 0 depends on an entry of argument 0 outside"):

@@ -327,6 +327,7 @@ print(fdiff.jit(p)(np.array([3.0]))[0], fdiff.cache_info().compiled, fdiff.cache
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_on_disk_holds_no_address(tmp_path):
     environment = {**os.environ, "FDIFF_CACHE_DIR": str(tmp_path)}
     found = []

@@ -221,6 +221,7 @@ def program(seed):
     return f
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_programs_of_products_and_transposes(seed):
     """Values, both modes and batches of them: kernels and interpreter agree."""

@@ -39,6 +39,7 @@ BATCHES = {  # of trips that do not wait for each other
 UNROLLED = LOOKS_AT_VALUES | SHAPES_CHANGE | SHORT | NOT_YET
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "least"),
     [
@@ -64,6 +65,7 @@ def test_what_is_rolled(module, least, monkeypatch):
     assert len(names) - len(unrolled) >= least
 
 
+@pytest.mark.slow
 def test_random_programs_are_rolled_too(monkeypatch):
     rolled = ran = 0
     for seed in range(24):

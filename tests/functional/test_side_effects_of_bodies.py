@@ -231,6 +231,7 @@ def resident():
     return int(STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.slow
 def test_many_calls_do_not_grow():
     slope, x = fdiff.jit(fdiff.value_and_grad(pendulum)), np.linspace(-0.1, 0.1, 50)
     want = slope(x)

@@ -243,6 +243,7 @@ def test_products_take_their_operands_in_any_order(subscripts, sizes, rng):
 # --- NumPy's values at the edges ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_nan_infinity_and_signed_zero_are_numpys():
     x = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf, 1.0, -2.5, 1e300, 1e22])
     y = np.array([1.0, 3.0, np.nan, -np.inf, 2.0, 0.0, -0.7, 1e300, -1e-300])
@@ -265,6 +266,7 @@ def test_nan_infinity_and_signed_zero_are_numpys():
             np.testing.assert_array_equal(np.signbit(got[real]), np.signbit(want[real]))
 
 
+@pytest.mark.slow
 def test_whole_numbers_and_truth_values():
     x, y = np.array([7, 100, 0, 2**62, -3]), np.array([3, 0, 5, 3, 2])
 

@@ -94,6 +94,7 @@ def test_formulas_are_found():
     assert len(FORMULAS) > 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shapes", SHAPES)
 @pytest.mark.parametrize("name", CALLS)
 def test_every_form(name, shapes, rng):

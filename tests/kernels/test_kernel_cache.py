@@ -170,6 +170,7 @@ def test_two_processes_that_write_one_kernel_at_once(folder):
     assert process()[2:] == ["0", "1", "False"]
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing():
     first, second = process(), process()
     assert first[0] == "False"
@@ -261,6 +262,7 @@ def test_a_text_for_threads_is_kept_as_it_is(monkeypatch):
     assert len(made) == 2
 
 
+@pytest.mark.slow
 def test_a_long_kernel_on_disk_is_loaded_long_before_one_would_be_made(monkeypatch):
     monkeypatch.delenv("FDIFF_TIER", raising=False)
     monkeypatch.setenv("FDIFF_LOOPS", "unroll")  # a loop is a short kernel
@@ -692,6 +694,7 @@ def test_eight_threads_compile_different_kernels():
     assert compiled() == before + 8
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 @pytest.mark.parametrize(("script", "words"), [(FORK, ["0", "1"]), (FORK_WHILE_COMPILING, ["0"])])
 def test_a_forked_child_calls_and_compiles(script, words, tmp_path):

@@ -259,6 +259,7 @@ def test_a_carried_array_is_updated_in_place(name):
     assert "range(n0)" not in inside, "the array is copied in each trip"
 
 
+@pytest.mark.slow
 def test_slices_from_the_first_entry_are_no_whole_axes():
     """Of axes of up to 64 entries it is a literal where slices begin in a body, 0 as well."""
 

@@ -295,6 +295,7 @@ def test_program_in_single_precision(name, rng):
     check(tape, x, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_gray_scott(rng):
     u, v = np.asfortranarray(rng.random((6, 7))), rng.random((6, 7))
     check_both(reaction, u, v, rng=rng, layouts=("A", "C"))

@@ -432,6 +432,7 @@ def test_cofactors_of_large_matrices_whatever_their_rank(lost, rng):
     check(simplify(vjp(tape_of(np.linalg.det, a), [0])), a, 1.0, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_entries_put_back_by_number_are_moved_before_they_are_added(rng):
     """One array for a sum of slices put back: entries placed by number may not skip a transpose."""
     at, w = np.array([2, 0, 0, 3, 1]), rng.normal(size=(5, 4))

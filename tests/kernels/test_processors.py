@@ -146,6 +146,7 @@ levels = pytest.mark.parametrize("level", ["x86-64", "x86-64-v3"])
 x86 = pytest.mark.skipif(not X86, reason="levels of x86-64 are there on x86-64 alone")
 
 
+@pytest.mark.slow
 @x86
 @levels
 def test_golden_kernels_run_with_fewer_features(level, tmp_path, pytestconfig):

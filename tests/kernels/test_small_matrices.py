@@ -77,6 +77,7 @@ def triangular(lower, trans, unit):
     return solve
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_in_bodies_of_loops(n):
     def step(x, a, b):
@@ -132,6 +133,7 @@ def test_determinants_of_singular_matrices_are_zero(n):
     np.testing.assert_array_equal(log, np.where(expected, 0.0, -np.inf))
 
 
+@pytest.mark.slow
 def test_numba_compiles_them():
     a, b = stack(2, np.float64)
     tape = fdiff.make_tape(lambda a, b: (np.linalg.solve(a, b), np.linalg.slogdet(a)[1]), a, b)

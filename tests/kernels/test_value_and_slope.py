@@ -61,6 +61,7 @@ EXACT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPLIT)
 def test_what_is_made_of_a_call_has_its_digits(name, rng):
     exact, bound = EXACT[name]

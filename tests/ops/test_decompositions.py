@@ -480,6 +480,7 @@ def test_gradients_of_single_precision_stay_single(name, rng):
         np.testing.assert_allclose(derivative(a), wide, atol=1e-3 * np.max(np.abs(wide)))
 
 
+@pytest.mark.slow
 def test_hermitian_matrices_against_jax(rng):
     a = rng.normal(size=(3, 3)) + 1j * rng.normal(size=(3, 3))
 

@@ -219,6 +219,7 @@ def test_shapes_that_do_not_broadcast_are_refused(op, rng):
             tape_of_op(op, [arrays[0], *(a[:, :2] for a in arrays[1:])], op.samples[0].params)
 
 
+@pytest.mark.slow
 def test_inputs_stay_untouched(rng):
     for op in OPS.values():
         for sample in op.samples:

@@ -21,6 +21,7 @@ for name in list(LAZY_TABLES):
 """
 
 
+@pytest.mark.slow
 def test_each_function_is_in_the_table_of_its_module():
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True

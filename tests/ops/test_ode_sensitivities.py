@@ -104,6 +104,7 @@ def test_stiff_equations_take_as_many_factorisations_as_without_sensitivities(me
     assert_allclose(found, np.stack(wanted, axis=-1), rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_second_derivatives_go_through_sensitivities():
     f = lambda p, method: np.sum(solved(method, chain, [1.0, 0.5, 0.2], p)[-1] ** 2)
     wanted = fdiff.hessian(lambda p: f(p, "DOP853"))(P)

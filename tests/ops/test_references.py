@@ -278,6 +278,7 @@ def test_second_derivatives_of_the_references_are_symmetric(case):
     assert_close(found, found.T, accuracy=2e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PORTS)
 def test_complex_steps_agree_with_jax(name):
     case = by_name(name)

@@ -143,6 +143,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
 def test_gradients_are_those_of_jax(name):
     ours, theirs, x = PAIRS[name]

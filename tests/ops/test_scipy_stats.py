@@ -233,6 +233,7 @@ def test_points_at_the_edges():
 COV = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, -0.2], [0.1, -0.2, 1.0]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["pdf", "logpdf"])
 def test_the_normal_distribution_of_vectors(call):
     f = getattr(st.multivariate_normal, call)

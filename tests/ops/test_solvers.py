@@ -307,6 +307,7 @@ MINIMA = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", quick_first(MINIMA, 2))
 def test_minima_follow_the_implicit_function_theorem(method):
     def least(p):
@@ -324,6 +325,7 @@ def test_minima_follow_the_implicit_function_theorem(method):
     np.testing.assert_allclose(fdiff.grad(value)(P), along, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_variables_at_bounds_move_with_them():
     def f(p):
         return minimize(hill, [0.0, 0.0], args=(1.2, 0.8), bounds=[(p[0], None), (None, p[1])]).x

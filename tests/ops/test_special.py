@@ -423,6 +423,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
 def test_derivatives_are_those_of_jax(name):
     ours, theirs, *xs = PAIRS[name]
@@ -620,6 +621,7 @@ def fresh(code):
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_the_table_is_imported_at_the_first_function_of_scipy():
     code = (
         "import sys, fdiff, numpy as np, scipy.special\n"

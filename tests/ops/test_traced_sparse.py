@@ -164,6 +164,7 @@ def check_same(found, plain):
     np.testing.assert_allclose(found, plain, rtol=1e-14, atol=1e-14)
 
 
+@pytest.mark.slow
 @each_form
 @each_place
 def test_results_are_those_of_scipy(form, kind, places):
@@ -177,6 +178,7 @@ def test_results_are_those_of_scipy(form, kind, places):
         check_same(result[k], programs[k](make(d)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["csr", "csc"])
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 def test_lines_that_are_not_in_order(form, kind):

@@ -92,6 +92,7 @@ def test_curve_fit_takes_the_other_arguments_of_scipy():
     assert set(theirs.parameters) - set(ours.parameters) == {"jac"}
 
 
+@pytest.mark.slow
 def test_errors_cover_the_truth_as_often_as_they_say():
     hits = []
     for _ in range(100):

@@ -212,6 +212,7 @@ def test_every_method_gets_what_it_takes(method):
     np.testing.assert_allclose(result.x, 1.0, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [name for name, takes in METHODS.items() if takes.constraints])
 def test_constrained_methods_reach_the_published_optimum(method):
     problem = hock_schittkowski()

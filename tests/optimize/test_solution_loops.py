@@ -187,6 +187,7 @@ def test_steps_that_do_not_end_in_a_trace_name_the_way_out():
         fdiff.grad(f)(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["newton", "loop_unknowns", "root_finder_signatures"])
 def test_modules_are_imported_in_any_order(module):
     code = f"import fdiff, fdiff.ops.solvers.{module}"

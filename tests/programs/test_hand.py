@@ -110,6 +110,7 @@ def test_products_and_values(kind, file, monkeypatch, rng):
         assert_published(pulled[0], (w[:, None] * right[:, :2]).reshape(-1, 3, 2).sum(axis=1))
 
 
+@pytest.mark.slow
 @modes
 @pytest.mark.parametrize("kind", ["simple", "complicated"])
 def test_jacobian_of_192_correspondences(kind, mode, monkeypatch):
@@ -123,6 +124,7 @@ def test_jacobian_of_192_correspondences(kind, mode, monkeypatch):
     assert as_adbench(blocks).shape == (576, 26 + 2 * (kind == "complicated"))
 
 
+@pytest.mark.slow
 def test_second_derivatives_of_the_sum_of_squares(monkeypatch, rng):
     """Gauss-Newton leaves out half of this; the reference differences complex-step Jacobians."""
     monkeypatch.setenv("FDIFF_TIER", "interpret")

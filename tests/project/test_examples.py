@@ -39,6 +39,7 @@ def test_optimal_power_flow_has_the_published_cost(example):
     assert "2178.0804 dollars an hour" in printed  # PGLib-OPF, BASELINE.md: 2178.1
 
 
+@pytest.mark.slow
 def test_cart_pole_obeys_its_equations(example):
     names, printed = example("cart_pole", 20)
     problem, start = names["problem_of"](20)
@@ -78,6 +79,7 @@ def test_a_free_sheet_stretches_as_the_formula_says(example):
     np.testing.assert_allclose(values, density, rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_radau_solves_the_brusselator_as_lsoda_does(example):
     names, printed = example("brusselator", 30)
     assert "60 unknowns, 236 entries" in printed

@@ -72,6 +72,7 @@ def told(tmp_path_factory):
     return json.loads(ran.stdout.partition("TOLD ")[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["CachingCompiler", "XCachingCompiler"])
 def test_every_message_names_the_cell(told, shell):
     nothing, error, tape, warning, anomaly, profile, near, again = told[shell]

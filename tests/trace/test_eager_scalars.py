@@ -297,6 +297,7 @@ def test_an_eager_call_leaves_no_garbage(derive):
     assert garbage(20) == garbage(50) < 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loops", ["", "check"])
 def test_a_trace_that_is_kept_leaves_no_garbage(loops, monkeypatch):
     """No trace, tape or value; other threads, which compile, may leave small cycles meanwhile.

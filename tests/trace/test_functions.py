@@ -532,6 +532,7 @@ def array_members():
     return (plain | dunder) & set(vars(TracedArray))
 
 
+@pytest.mark.slow
 def test_every_handler_has_a_case(monkeypatch):
     calls = Calls()
     # Tested below, and in tests/functional/test_bad_input.py.

@@ -300,6 +300,7 @@ def test_a_loop_without_a_result_has_guards(monkeypatch):
         assert both(x)[0] == pytest.approx(no_trip_counts(x), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [wraps_around, newton, nan_in_a_guard])
 def test_elements_of_a_batch_branch_for_themselves(f, monkeypatch):
     points = np.stack([POINT, OTHERS[0], OTHERS[1], POINT])

@@ -53,6 +53,7 @@ def test_values_are_those_of_numpy_and_slopes_those_of_differences(case):
     np.testing.assert_allclose(slopes, differences(f, X), rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float32, np.complex64])
 @pytest.mark.parametrize(
     ("module", "prefix"),

@@ -250,6 +250,7 @@ def gaps(x, trips=300):
     return m
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "most"), [(bounces_seldom, 500), (gaps, 200)])
 def test_loops_that_branch_become_nodes_by_default(f, most, monkeypatch):
     monkeypatch.delenv("FDIFF_LOOPS", raising=False)

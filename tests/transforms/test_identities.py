@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tapes import dot, floating, like, pull, push, size, tape_of, values
@@ -218,6 +219,7 @@ def test_batch_is_a_loop(program, seed, shape, mapped):
         )  # BLAS sums otherwise
 
 
+@pytest.mark.slow
 @settings(max_examples=6)  # a kernel of this size costs a quarter of a second to compile
 @given(st.lists(steps, min_size=6, max_size=9), seeds)
 def test_kernels_give_what_the_interpreter_gives(program, seed):

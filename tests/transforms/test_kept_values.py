@@ -256,6 +256,7 @@ def test_nothing_is_kept_for_what_nobody_reads():
     assert kept == ((), ())
 
 
+@pytest.mark.slow
 def test_cut_loops_of_restored_arrays(rng):
     """Segments and snapshots carry the restored array on."""
     x = rng.normal(size=N) / 2

@@ -238,6 +238,7 @@ def test_other_parts_are_left_as_they_are(f):
     assert found is plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [*ALIKE, *DIFFERENT], ids=lambda f: f.__name__)
 def test_values_and_derivatives(f):
     """Beside NumPy and JAX, interpreted, and compiled where anything has changed."""

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
 import fdiff
 from benchmarks.sparse_programs import averaged_energy, sheet
@@ -16,6 +17,7 @@ def facts(prepared, *args):
     return {w.strip(";:"): int(n) for n, w in pairwise(words) if n.isdigit()}
 
 
+@pytest.mark.slow
 def test_averages_at_nodes_are_multiplied_last():
     """Elements read averages of elements around their nodes: the averages are one source.
 

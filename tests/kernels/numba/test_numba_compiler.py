@@ -153,6 +153,7 @@ def test_pointers_do_not_alias(monkeypatch):
     assert kernel.count(" noalias ") >= 2 + 5  # result and exception, then the kernel's pointers
 
 
+@pytest.mark.slow
 def test_numba_is_imported_when_a_kernel_is_compiled_by_it(tmp_path):
     code = """
 numba = lambda: print("numba" in sys.modules)

@@ -86,6 +86,7 @@ def milliseconds_a_node(spelling, steps):
     return 1e3 * (time.process_time() - begin) / nodes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spelling", ["an array of states", "a list of results"])
 def test_the_price_of_a_kernel_is_linear_in_the_nodes(spelling, monkeypatch):
     monkeypatch.setenv("FDIFF_VERIFY", "0")  # which has a price of its own

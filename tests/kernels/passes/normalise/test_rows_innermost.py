@@ -67,12 +67,14 @@ def agree(f, *xs, tolerance=1e-10):
             np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("f", styles.FULL, ids=lambda f: f.__name__)
 def test_mixtures(f, n):
     agree(f, *parameters(), drawn(n, D))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [65, 700])
 @pytest.mark.parametrize("f", styles.DIAG, ids=lambda f: f.__name__)
 def test_diagonal_mixtures(f, n):
@@ -98,6 +100,7 @@ def test_sizes_that_are_few_or_equal(sizes):
     agree(nearest, drawn(k, d), drawn(n, d))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [styles.big_product, styles.batched, nearest])
 def test_single_precision(f):
     given = (drawn(K, D, dtype="f4"),) if f is nearest else parameters(dtype="f4")
@@ -175,6 +178,7 @@ def test_products_of_long_rows(shape, dtype):
 # --- the logarithm of a sum of exponentials ------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
 @pytest.mark.parametrize("keepdims", [False, True])
 def test_logsumexp_like_jax(axis, keepdims):

@@ -163,6 +163,7 @@ def test_what_repeats_is_compiled_once(case):
     assert more - functions <= 0.3 * (twice - calls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(3,), (14,), (700,), (300, 2), (5, 300)])
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_terms_of_all_steps_stand_side_by_side(shape, dtype):
@@ -173,6 +174,7 @@ def test_terms_of_all_steps_stand_side_by_side(shape, dtype):
     agree(pulled, given, 1e-11 if dtype == "f8" else 1e-4)
 
 
+@pytest.mark.slow
 def test_the_same_functions_serve_all_layers_of_a_short_kernel_too(short):
     """Every entry, sum, scan, gather and scatter survives being cut into pieces of four lines."""
 
@@ -218,6 +220,7 @@ def test_an_index_out_of_bounds_is_an_error_in_a_long_kernel():
         run(x, v, np.arange(20) + 1)
 
 
+@pytest.mark.slow
 def test_huge_angles_in_a_long_kernel_are_exact():
     """The angle is beyond what the fast sine serves in one step of many."""
     _, pulled, _ = with_gradient(orbit(130), np.array([0.3, 0.2]))

@@ -102,6 +102,7 @@ def test_a_mixture(n):
     agree_with_derivatives(mixture, drawn(n, 6), drawn(9, 6), drawn(9, 6, 6))
 
 
+@pytest.mark.slow
 def test_a_mixture_with_as_many_terms_as_rows():
     """One size then stands for two axes."""
     for n in (6, 9):

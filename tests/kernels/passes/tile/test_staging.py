@@ -94,6 +94,7 @@ def test_what_has_run_up_to_a_row_is_one_stage(n):
     agree_with_derivatives(running, (drawn(n), drawn(n) + 0.5), [0, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PLACES)
 def test_single_precision(kind):
     i, j = PLACES[kind](130), np.arange(130) * 13 % ATOMS
