@@ -11,7 +11,7 @@ from ..named_tuples import NamedTuple
 from ..process import observed_spans
 from ..process.observed_spans import BACKWARD, DERIVATIVE, FORWARD, Span
 from ..tape import Tape
-from ..transforms.pipeline import VALUE, derive
+from ..transforms.simplify import simplify
 
 
 class Around(NamedTuple):
@@ -39,7 +39,7 @@ def forward_nodes(tape: Tape, function: Tape | None) -> frozenset[int]:
         return frozenset(range(len(tape)))
     places = {node[:3]: i for i, node in enumerate(tape.nodes)}
     forward: set[int] = set()
-    for version in (function, derive(VALUE, function)):
+    for version in (function, simplify(function)):
         ids: dict[int, int] = {}
         for i, node in enumerate(version.nodes):
             if all(a in ids for a in node.args):
