@@ -1,6 +1,7 @@
 """What all tests share: one seed, and hypothesis without a clock or a memory."""
 
 import gc
+import math
 import os
 import zlib
 from collections import Counter
@@ -137,6 +138,14 @@ def _what_earlier_modules_left():
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_code_is_slow():
+    """A busy machine must not make a warning; test_eager_scalars.py has that warning on."""
+    from fdiff.functional.call import slow_code
+
+    slow_code.TIMES = math.inf
 
 
 @pytest.fixture
