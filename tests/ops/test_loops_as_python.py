@@ -96,3 +96,20 @@ def test_texts_hint_at_warnings(step, x, warns):
     (own, hint), (expected, by_numpy) = both_runs(step, start, np.array([1.0, x]))
     np.testing.assert_array_equal(own[0], expected[0])
     assert hint == by_numpy == warns
+
+
+def test_whiles_go_on_as_texts(monkeypatch):
+    """A loop that is long enough is a text from some trip on, the next one from the first."""
+    monkeypatch.setenv("FDIFF_TIER", "interpret")
+
+    def step(s):
+        return np.where(s[0] > 0.9, np.cos(s[0]) + s[1] % 3, 1.1 * s[0] + 0.1), s[1] + 1
+
+    f = fdiff.jit(lambda x, n: fdiff.while_loop(lambda s: s[1] < n, step, (x, 0), limit=150))
+    for x in (0.3, 0.4):
+        s = (x, 0)
+        while s[1] < 100:
+            s = step(s)
+        assert f(x, 100) == s
+        with pytest.raises(fdiff.errors.ConvergenceError, match="limit=150"):
+            f(x, 151)

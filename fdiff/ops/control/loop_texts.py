@@ -29,6 +29,7 @@ PLAIN = {FLOAT: "float", TRUTH: "bool", COUNT: "int64"}  # what makes the number
 EXACT = {FLOAT: "float64({})", TRUTH: "bool_({})"}  # such numbers with the attributes of NumPy's
 SUMS = {"add", "subtract", "multiply", "square", "negative", "absolute", "copy", "stop_gradient"}
 COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+COUNTS = {"remainder": "{} % {}", "floor_divide": "{} // {}", "absolute": "abs({})"}
 TEXTS = {
     "logical_and": "{} and {}", "logical_or": "{} or {}", "logical_xor": "{} != {}", "logical_not": "not {}",
 }  # fmt: skip
@@ -209,6 +210,11 @@ class _BodyLines(Statements):
         special = self.special(i)
         return special[1] if special else node.args
 
+    def entry(self, a: int, index: tuple[object, ...]) -> tuple[str, Sequence[int]]:
+        if self.types[a].dtype in (F8, BOOL) and all(isinstance(k, int) for k in index):
+            return f"{self.name(a)}.item{index}", (a,)
+        return super().entry(a, index)
+
     def is_sum(self, i: int) -> bool:
         """Whether a node is arithmetic on floats of Python."""
         node = self.tape.nodes[i]
@@ -251,6 +257,8 @@ class _BodyLines(Statements):
             return _entry_text(node).format(*names)
         if name in TEXTS and {*types} == {TRUTH}:
             return TEXTS[name].format(*names)
+        if {*types, type_} == {COUNT} and (name in COUNTS or node.primitive.lowering.eager.sign):
+            return COUNTS[name].format(*names) if name in COUNTS else self.expression(i)
         if name == "where" and types == [TRUTH, type_, type_]:
             return _entry_text(node).format(*names)
         if name == "convert" and (types[0], type_) in ((TRUTH, COUNT), (TRUTH, FLOAT), (COUNT, FLOAT)):
@@ -260,6 +268,8 @@ class _BodyLines(Statements):
         entrywise = isinstance(node.primitive.rules.evaluate, np.ufunc) and all(t.dtype == F8 for t in types)
         exact = names if entrywise or node.primitive is ITEM else [EXACT.get(t, "{}").format(n) for n, t in zip(names, types, strict=True)]
         special = self.special(i)
+        if special and name == "reshape" and type_ in EXACT:
+            return special[0]
         text = special[0] if special else self.expression(i, exact)
         return f"{PLAIN[type_]}({text})" if len(node.types) == 1 and type_ in PLAIN else text
 
