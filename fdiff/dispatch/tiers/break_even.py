@@ -28,7 +28,7 @@ OFTEN = 32  # calls after which it is asked whether a core is free for the kerne
 CALL = 5e-4  # seconds that a call counts for at least where there is one
 IMPORT_SECONDS = 0.2  # to import what generates sources, where no background thread has done so
 # For each node of the body of a loop and each trip, in NumPy.
-NUMBER_SECONDS, ARRAY_SECONDS = 1.5e-7, 1e-6
+NUMBER_SECONDS, ARRAY_SECONDS = 5e-8, 1e-6
 # For each entry of an array in main memory, in NumPy: at least.
 ENTRY_SECONDS, IN_MEMORY = 1e-9, 1 << 20
 JIT_PATIENCE = 1.0  # seconds that a call of `jit` waits for its kernel
@@ -39,14 +39,14 @@ Layouts = tuple[str, ...]  # of the inputs of a kernel: "C" for contiguous, "A" 
 class Account:
     """The use of a tape so far.
 
-    `spent` is the number of seconds that slower tiers took in all `calls`; `asked` says whether the
-    user requested a kernel; `call` is the public call that runs the tape, for messages.
+    `spent` is the number of seconds that slower tiers took in all `calls`, `last` in the last one;
+    `asked` says whether the user requested a kernel; `call` is the public call, for messages.
     """
 
-    __slots__ = ("asked", "call", "calls", "spent")
+    __slots__ = ("asked", "call", "calls", "last", "spent")
 
     def __init__(self) -> None:
-        self.call, self.asked, self.calls, self.spent = "", False, 0, 0.0
+        self.call, self.asked, self.calls, self.spent, self.last = "", False, 0, 0.0, 0.0
 
     def enter(self, seconds: float) -> None:
         """Enter a call by a slower tier.
@@ -54,7 +54,7 @@ class Account:
         Where nobody would wait for a kernel, each call counts for `CALL` seconds at least: what has
         been called often is called more often still, and short calls would take a thousand of them.
         """
-        self.spent += seconds
+        self.spent, self.last = self.spent + seconds, seconds
         self.calls += 1
         if not self.calls % OFTEN and background.allowed():
             self.spent = max(self.spent, CALL * self.calls)
@@ -86,15 +86,16 @@ class BreakEven:
     def is_worth_waiting(self, layouts: Layouts) -> bool:
         """Whether the next call would take longer than what is left to the point.
 
-        Beside a background thread, than compiling takes. Of a call the trips of its loops and the
-        sizes of its arrays are known before it runs.
+        Beside a background thread, than compiling takes. The call is expected to take as long as
+        the last one, or as the trips of its loops and the sizes of its arrays tell before it runs.
         """
         if math.isnan(self._next):
             self._next = _seconds_of_trips(self._tape) + _seconds_of_entries(self._tape)
-        seconds = self._next + (0.0 if background.allowed() else self._account.spent)
-        if not self._next or seconds < self._worth.get(layouts, PATIENCE):
+        likely = max(self._next, self._account.last)
+        seconds = likely + (0.0 if background.allowed() else self._account.spent)
+        if seconds < self._worth.get(layouts, PATIENCE):
             return False
-        most, write = (max(limit, self._next) for limit in (ASK_FIRST, WRITE_FIRST))
+        most, write = (max(limit, likely) for limit in (ASK_FIRST, WRITE_FIRST))
         self._worth[layouts] = self._estimate(layouts, seconds, most, write, n=2)
         return seconds >= self._worth[layouts]
 
@@ -162,8 +163,11 @@ class BreakEven:
 
 def _seconds_of_trips(tape: Tape) -> float:
     """Seconds that the loops of a tape take in NumPy, where numbers of trips are known."""
-    counts = ((dict(tape.nodes[i].params).get("length", 0), body) for i, _, body in tape.bodies())
-    return sum([trips * (_seconds_of(body) + _seconds_of_trips(body)) for trips, body in counts])
+    seconds: dict[int, float] = {}  # of nodes; branches count as the longest of them
+    for i, name, body in tape.bodies():
+        trips = 1 if name.startswith("branches") else dict(tape.nodes[i].params).get("length", 0)
+        seconds[i] = max(seconds.get(i, 0.0), trips * (_seconds_of(body) + _seconds_of_trips(body)))
+    return sum(seconds.values())
 
 
 def _seconds_of_entries(tape: Tape) -> float:
