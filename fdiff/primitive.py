@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cache
-from typing import Final, Self
+from typing import Final
 
 import fdiff.intact_numpy as np
 
@@ -22,20 +23,16 @@ from .named_tuples import NamedTuple
 from .process.forking import no_fork
 
 
-class Zero:
+class Zero(Enum):
     """The structural zero: a tangent or cotangent known to vanish whatever the values are."""
 
-    _only: Self | None = None
-
-    def __new__(cls) -> Self:
-        cls._only = cls._only or super().__new__(cls)
-        return cls._only
+    ZERO = "ZERO"  # the only member, so that ``is ZERO`` narrows types
 
     def __repr__(self) -> str:
         return "ZERO"
 
 
-ZERO: Final = Zero()
+ZERO: Final = Zero.ZERO
 
 
 class Sample(NamedTuple):

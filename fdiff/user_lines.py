@@ -137,6 +137,16 @@ def is_internal(name: str) -> bool:
     return name.startswith(_INTERNAL) or name.endswith(".pyx")  # of Cython, by relative names
 
 
+def is_within(package: str) -> bool:
+    """Whether the code of the user has called into a package of a library."""
+    frame = sys._getframe(2)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        if str(frame.f_globals.get("__name__")).startswith(package):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def line_in(traceback: TracebackType | None) -> Line | None:
     """As `user_line`, of an exception that has been raised: file and number of the line."""
     place = None

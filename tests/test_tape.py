@@ -290,7 +290,7 @@ def test_types_print_short():
 
 
 def test_zero_is_one_object():
-    assert Zero() is ZERO
+    assert Zero("ZERO") is ZERO
     assert repr(ZERO) == "ZERO"
 
 

@@ -102,7 +102,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None]:
     ...     print((autograd.tensor(1.0, requires_grad=True) * 2.0).item())
     2.0
     """
-    if not isinstance(error_message, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users need not check types
+    if not _is_of(error_message, str):
         fact = f"error_message must be a text, not {type(error_message).__name__}."
         call = "fdiff.autograd.graph.disable_saved_tensors_hooks"
         raise failure(InputError, call, fact, "Say in it why hooks are not wanted.")
@@ -182,7 +182,7 @@ class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_o
 
     def __init__(self, directory: str | Path | None = None, smallest: int = 1 << 14) -> None:
         self.directory = as_directory(directory, "graph.save_on_disk")
-        if not isinstance(smallest, int) or smallest < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - as above
+        if not _is_of(smallest, int) or smallest < 0:
             fact = f"smallest must be a number of bytes, not {shown(smallest)}."
             raise failure(InputError, "fdiff.autograd.graph.save_on_disk", fact, "Give an int.")
         self.smallest = smallest
@@ -323,3 +323,8 @@ def increment_version(tensor: RecordedArray | Iterable[RecordedArray]) -> None:
     for array in tensor:
         require_recorded(array, "graph.increment_version")
         array.version.bump(None)
+
+
+def _is_of(value: object, kind: type) -> bool:
+    """Whether a value is what its annotation says: users need not check types."""
+    return isinstance(value, kind)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import fdiff.intact_numpy as np
 
 from ..foreign_errors import hiding
-from ..trace import TracedArray, current, guarded_value, implements, unsupported
+from ..trace import Array, TracedArray, current, guarded_value, implements, unsupported
 from ..trace.traced_keys import TracedKey
 from .shapes.in_place_functions import put
 from .shapes.item_assignment import assign, read_only
@@ -127,7 +127,7 @@ class TracedFlatiter:
     def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
         return np.reshape(self.array, -1).__array__(dtype)
 
-    def copy(self) -> TracedArray:
+    def copy(self) -> Array:
         return np.ravel(self.array).copy()
 
 

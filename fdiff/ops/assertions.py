@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import fdiff.intact_numpy as np
 
-from ..trace import TracedArray, guarded_value
+from ..trace import Array, TracedArray, guarded_value
 from .scipy_functions import replaces_if_traced
 
 
@@ -29,7 +29,7 @@ def _assert(holds: object, function: Callable[..., object], x: object, y: object
 
 @replaces_if_traced(np.testing.assert_allclose)
 def assert_allclose(
-    actual: object, desired: object, rtol: float = 1e-7, atol: float = 0, equal_nan: bool = True, *args: object, **options: object
+    actual: Array, desired: Array, rtol: float = 1e-7, atol: float = 0, equal_nan: bool = True, *args: object, **options: object
 ) -> None:
     holds = np.all(np.isclose(actual, desired, rtol=rtol, atol=atol, equal_nan=equal_nan))
     _assert(holds, np.testing.assert_allclose, actual, desired, rtol, atol, equal_nan, *args, **options)
@@ -37,20 +37,20 @@ def assert_allclose(
 
 def _equality(function: Callable[..., object]) -> None:
     @replaces_if_traced(function)
-    def check(actual: object, desired: object, *args: object, **options: object) -> None:
+    def check(actual: Array, desired: Array, *args: object, **options: object) -> None:
         same = np.equal(actual, desired) | (np.isnan(actual) & np.isnan(desired))
         holds = np.shape(actual) in (np.shape(desired), ()) and np.all(same)
         _assert(holds, function, actual, desired, *args, **options)
 
 
 @replaces_if_traced(np.testing.assert_array_less)
-def assert_array_less(x: object, y: object, *args: object, **options: object) -> None:
+def assert_array_less(x: Array, y: Array, *args: object, **options: object) -> None:
     _assert(np.all(np.less(x, y)), np.testing.assert_array_less, x, y, *args, **options)
 
 
 def _closeness(function: Callable[..., object], digits: int) -> None:
     @replaces_if_traced(function)
-    def check(actual: object, desired: object, decimal: int = digits, *args: object, **options: object) -> None:
+    def check(actual: Array, desired: Array, decimal: int = digits, *args: object, **options: object) -> None:
         holds = np.all(np.abs(np.subtract(desired, actual)) < 1.5 * 10.0**-decimal)
         _assert(holds, function, actual, desired, decimal, *args, **options)
 

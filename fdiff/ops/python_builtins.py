@@ -40,7 +40,7 @@ def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
     return issubclass(class_of(value), kinds) if stands_for_another else isinstance(value, kinds)
 
 
-def class_of(value: object) -> type:
+def class_of(value: object) -> object:
     """The class of what `value` stands for, as the user's function knows it: ``type(1.0) is float``."""
     resolved = resolve(value)
     kind = type(resolved)
@@ -92,7 +92,8 @@ def has_attribute(value: object, name: str) -> bool:
 
 def number(x: object) -> TracedArray:
     """A Python float that stays traced: what ``float(x)`` and ``x.item()`` give."""
-    array: TracedArray = resolve(x)
+    array = resolve(x)
+    assert isinstance(array, TracedArray)
     if array.size != 1 or array.dtype.kind == "c":
         float(np.empty(array.shape, array.dtype))  # raises what NumPy raises
     return array.reshape(()).astype(np.float64).as_python_float()

@@ -46,16 +46,14 @@ def _of_numpy(value: object) -> bool:
     return (value.__module__ or "").partition(".")[0] == "numpy"
 
 
-def _noticed(function: object) -> object:
+def _noticed(function: Callable[..., object]) -> object:
     """A NumPy function without a rule: it gets concrete integers, and a store into its result is noticed."""
     entry = _making.get(id(function))
     if entry is None:
-        call: Callable[..., object] = function
-
-        @wraps(call)
+        @wraps(function)
         def make(*args: object, **keywords: object) -> object:
             args = tuple(map(settled, args))
-            return localised(call(*args, **{name: settled(v) for name, v in keywords.items()}), args)
+            return localised(function(*args, **{name: settled(v) for name, v in keywords.items()}), args)
 
         entry = _making[id(function)] = function, make
     return entry[1]

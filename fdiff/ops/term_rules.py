@@ -13,7 +13,7 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import Shape, broadcast_all
 from ..tape import Node
-from ..trace import Array, TracedArray, apply
+from ..trace import Array, apply
 from .terms import (
     Entries,
     LinearTerm,
@@ -87,7 +87,7 @@ def _chosen(s: TermSweep, node: Node, arg: int, e: Entries) -> object:
     return apply(node.primitive, *ids, **dict(node.params))
 
 
-def beside(s: TermSweep, arg: int, term: LinearTerm) -> TracedArray:
+def beside(s: TermSweep, arg: int, term: LinearTerm) -> Array:
     """The entries of an operand that does not move, beside the entries of a term of the result."""
     x = s.value(arg)
     count, extra = len(term.rows), term.cols.ndim - len(term.rows)

@@ -12,7 +12,7 @@ from math import prod
 import fdiff.intact_numpy as np
 
 from ..tape import Node
-from ..trace import TracedArray, apply
+from ..trace import Array, TracedArray, apply
 from .shapes.subscripts import LETTERS, parse
 from .terms import Entries, LinearTerm, TermSweep, ones_like, rows_key, whole
 
@@ -114,7 +114,7 @@ def _factor(
     return s.lift(product if times == 1 else product * times)
 
 
-def _arranged(array: object, labels: Sequence[str], target: Sequence[str]) -> np.ndarray:
+def _arranged(array: Array, labels: Sequence[str], target: Sequence[str]) -> np.ndarray:
     """An array with an axis for each label of `target`, of length 1 where it has none."""
     there = [x for x in target if x in labels]
     moved = np.transpose(array, [labels.index(x) for x in there])

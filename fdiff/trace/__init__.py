@@ -10,11 +10,11 @@ from .node_strides import memory_layout
 from .ordinary_trace import Trace
 from .recorder import FOLD_LIMIT, Recorder, assemble
 from .trace_stack import current, in_a_batch, root_trace, tracing, unsupported
-from .traced_array import Array, TracedArray, TracedArrays, guarded_value
+from .traced_array import Array, Operand, TracedArray, TracedArrays, guarded_value
 
 __all__ = [
-    "FOLD_LIMIT", "ArgumentSpec", "Array", "Recorder", "Recording", "Trace", "TracedArray",
-    "TracedArrays", "applied", "apply", "apply_many", "assemble", "constant_value", "current",
-    "guarded_value", "implements", "in_a_batch", "memory_layout", "private", "record", "replaces",
-    "root_trace", "splice", "tracing", "unsupported",
+    "FOLD_LIMIT", "ArgumentSpec", "Array", "Operand", "Recorder", "Recording", "Trace",
+    "TracedArray", "TracedArrays", "applied", "apply", "apply_many", "assemble", "constant_value",
+    "current", "guarded_value", "implements", "in_a_batch", "memory_layout", "private", "record",
+    "replaces", "root_trace", "splice", "tracing", "unsupported",
 ]  # fmt: skip

@@ -7,12 +7,15 @@ from functools import lru_cache
 from inspect import CO_VARARGS, Parameter, signature, unwrap
 from itertools import takewhile
 from operator import is_not
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import fdiff.intact_numpy as np
 
 from ..foreign_errors import wraps
 from ..hooks import hooks
+
+if TYPE_CHECKING:
+    from .traced_array import Operand
 
 _HOLDING = frozenset((list, tuple))
 
@@ -30,6 +33,10 @@ def resolved(args: tuple[object, ...]) -> tuple[object, ...]:
     return args
 
 
+@overload
+def resolve(value: Operand) -> Operand: ...
+@overload
+def resolve(value: object) -> object: ...
 def resolve(value: object) -> object:
     """The traced array that a local array stands for; lists and tuples with such arrays replaced.
 

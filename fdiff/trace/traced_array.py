@@ -22,7 +22,7 @@ from ..errors import TraceError
 from ..foreign_errors import hiding, not_foreign
 from ..hooks import hooks
 from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
-from ..user_lines import is_internal, scipy_call
+from ..user_lines import is_within, scipy_call
 from .branching.memo_branches import is_denied, other_text
 from .concrete_values import Number, asked, whole
 from .handler_arguments import call_with_out, positioned, resolve, resolved, stored
@@ -50,6 +50,10 @@ class TracedArray(Handle):
         __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = _operate
         __truediv__ = __floordiv__ = __pow__ = __and__ = __or__ = _operate
         __rtruediv__ = __rfloordiv__ = __lt__ = __le__ = __gt__ = __ge__ = _operate
+        __rand__ = __ror__ = __xor__ = __mod__ = __rmod__ = __rpow__ = __rmatmul__ = _operate
+
+        def __eq__(self, other: object, /) -> TracedArray: ...  # pyright: ignore[reportIncompatibleMethodOverride] - as ndarray
+        def __ne__(self, other: object, /) -> TracedArray: ...  # pyright: ignore[reportIncompatibleMethodOverride] - as ndarray
 
     def __init__(
         self,
@@ -225,7 +229,7 @@ class TracedArray(Handle):
         if sys._getframe(2).f_globals.get("__name__") != "numba.core.typing.typeof":
             # Numba's C code only asks whether there is one; Python 3.13 reports other errors there.
             raise AttributeError("_numba_type_")
-        if _within("numba.experimental.jitclass"):
+        if is_within("numba.experimental.jitclass"):
             fact = "an object of a class under numba's @jitclass was given a traced array."
             way = "Leave the decorator out: fdiff compiles what methods of plain classes compute."
             raise current(self).fail(fact, way)
@@ -348,17 +352,8 @@ class TracedArray(Handle):
 
 
 Array = TracedArray | np.ndarray  # a traced array, which NumPy's stubs call an ndarray
+Operand = Array | float
 TracedArrays = Sequence[TracedArray]
-
-
-def _within(package: str) -> bool:
-    """Whether the code of the user has called into a package of a library."""
-    frame = sys._getframe(2)
-    while frame is not None and is_internal(frame.f_code.co_filename):
-        if str(frame.f_globals.get("__name__")).startswith(package):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def handle(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from opcode import opmap
 from operator import attrgetter
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import fdiff.intact_numpy as np
 
@@ -35,7 +35,11 @@ class Size(int):
 
     shape: tuple[int, ...]
 
-    def __call__(self, dim: int | None = None) -> Any:
+    @overload
+    def __call__(self, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def __call__(self, dim: int) -> int: ...
+    def __call__(self, dim: int | None = None) -> int | tuple[int, ...]:
         return self.shape if dim is None else self.shape[dim]
 
 

@@ -16,7 +16,7 @@ from ...arraytype import ArrayType
 from ...facets import LayoutRule, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import UFUNC_METHODS, ZERO, Primitive, Sample
-from ...trace import TracedArray, apply, implements
+from ...trace import Array, TracedArray, apply, implements
 from ..entrywise.families import flat_op, linear, opaque_op, refuse
 from ..entrywise.kink_marks import marked
 from ..entrywise.sample_domains import positive, real, unit
@@ -50,7 +50,7 @@ cumsum = linear(
 )
 
 
-def _shift(x: TracedArray, axis: int, *, back: bool, fill: float) -> TracedArray:
+def _shift(x: TracedArray, axis: int, *, back: bool, fill: float) -> Array:
     """Entries shifted by one along `axis`, towards the end (or the start, if `back`), with `fill` at the free end."""
     if not x.shape[axis]:
         return x  # there is no entry to be moved in
@@ -61,7 +61,7 @@ def _shift(x: TracedArray, axis: int, *, back: bool, fill: float) -> TracedArray
     return np.concatenate([edge, x[(*before, slice(None, -1))]], axis=axis)
 
 
-def _previous(x: TracedArray, axis: int, reverse: bool, fill: float) -> TracedArray:
+def _previous(x: TracedArray, axis: int, reverse: bool, fill: float) -> Array:
     """For each entry, the one before it in the order of the scan."""
     return _shift(x, axis, back=reverse, fill=fill)
 
@@ -149,20 +149,20 @@ def cumprod_call(x: object, axis: int | None = None, dtype: object = None, out: 
 @implements(np.cumulative_sum)
 def cumulative_sum(
     x: object, /, *, axis: int | None = None, dtype: object = None, out: object = None, include_initial: bool = False
-) -> TracedArray:
+) -> Array:
     return _cumulative(cumsum_call, 0, traced(x), axis, dtype, initial=include_initial)
 
 
 @implements(np.cumulative_prod)
 def cumulative_prod(
     x: object, /, *, axis: int | None = None, dtype: object = None, out: object = None, include_initial: bool = False
-) -> TracedArray:
+) -> Array:
     return _cumulative(cumprod_call, 1, traced(x), axis, dtype, initial=include_initial)
 
 
 def _cumulative(
     call: Callable[..., TracedArray], first: int, x: TracedArray, axis: int | None, dtype: object, *, initial: bool
-) -> TracedArray:
+) -> Array:
     if axis is None and x.ndim != 1:
         raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
     at = normal_axis(axis or 0, x.ndim)
@@ -181,7 +181,7 @@ def _accumulate(call: Callable[..., TracedArray], ufunc: np.ufunc) -> Callable[.
     return accumulate
 
 
-def running_max(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
+def running_max(x: object, axis: int = 0, dtype: object = None) -> Array:
     """`maximum.accumulate`: a gather at the position where the maximum was last attained; NaN stays NaN."""
     array = traced(x) if dtype is None else traced(x).astype(dtype)
     at = normal_axis(axis, array.ndim)
@@ -193,7 +193,7 @@ def running_max(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
     return marked(out, lambda: picked != _first(array, best, count, at), "numpy.maximum.accumulate (or minimum)", "a tie")
 
 
-def running_min(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
+def running_min(x: object, axis: int = 0, dtype: object = None) -> Array:
     """`minimum.accumulate`: the cumulative maximum of the negated array.
 
     Integers and bools are negated bit by bit, so that none overflows.

@@ -7,13 +7,12 @@ pattern reuse the tape. The entries of the results are gathers from the argument
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL
 from ...primitive import FUNCTIONS
-from ...trace import TracedArray, apply, guarded_value, implements
+from ...trace import Array, TracedArray, apply, guarded_value, implements
 from ..shapes.axis_numbers import normal_axis
 from ..shapes.joining_and_splitting import concatenate_call
 from ..shapes.shaping import traced
@@ -33,7 +32,7 @@ def _truth(x: object) -> object:
 
 
 @implements(np.nonzero, method="nonzero")
-def nonzero(a: object) -> tuple[np.ndarray, ...]:
+def nonzero(a: Array) -> tuple[np.ndarray, ...]:
     """Positions of the entries that are not zero."""
     if not np.ndim(a):
         raise ValueError(
@@ -49,7 +48,7 @@ def flatnonzero(a: object) -> np.ndarray:
 
 
 @implements(np.argwhere)
-def argwhere(a: object) -> np.ndarray:
+def argwhere(a: Array) -> np.ndarray:
     if not np.ndim(a):
         return np.argwhere(look_if_traced(_truth(a), "asked where an array is not zero"))
     return np.transpose(nonzero(a))
@@ -161,7 +160,7 @@ def isin(element: object, test_elements: object, assume_unique: bool = False, in
         return traced(np.full(x.shape, bool(invert)))
     ordered = sort(others)
     place = np.minimum(searchsorted_call(ordered, x), others.shape[0] - 1)
-    equal = cast("TracedArray", ordered[place] == x)
+    equal = ordered[place] == x
     return ~equal if invert else equal
 
 
@@ -185,21 +184,21 @@ def intersect1d(ar1: object, ar2: object, assume_unique: bool = False, return_in
     if not return_indices:
         return values
     places = order[same], order[same + 1] - left.shape[0]
-    return (values, *(p if k is None else k[p] for p, k in zip(places, (first, second), strict=True)))
+    return (values, *(p if k is None else traced(k)[p] for p, k in zip(places, (first, second), strict=True)))
 
 
 @implements(np.setdiff1d)
 def setdiff1d(ar1: object, ar2: object, assume_unique: bool = False) -> TracedArray:
-    left, right = (traced(ar1).reshape(-1), ar2) if assume_unique else (unique(ar1), ar2)
+    left = traced(ar1).reshape(-1) if assume_unique else traced(unique(ar1))
     return left[
         np.flatnonzero(
-            look_if_traced(isin(left, right, invert=True), "took a set from another, which gives a shape that depends on traced values")
+            look_if_traced(isin(left, ar2, invert=True), "took a set from another, which gives a shape that depends on traced values")
         )
     ]
 
 
 @implements(np.setxor1d)
-def setxor1d(ar1: object, ar2: object, assume_unique: bool = False) -> TracedArray:
+def setxor1d(ar1: object, ar2: object, assume_unique: bool = False) -> Array:
     """Values in one of the arrays only."""
     joined = sort(concatenate_call([traced(a).reshape(-1) if assume_unique else unique(a) for a in (ar1, ar2)]))
     if not joined.shape[0]:

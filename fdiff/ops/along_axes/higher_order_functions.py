@@ -12,7 +12,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import INT, broadcast
 from ...tape import CONSTANT, INPUT
-from ...trace import TracedArray, current, implements, replaces, unsupported
+from ...trace import Array, TracedArray, current, implements, replaces, unsupported
 from ...trace.local_arrays import holds_traced
 from ..scipy_functions import replaces_if_traced
 from ..shapes.axis_numbers import normal_axis
@@ -24,7 +24,7 @@ from .data_dependent_shapes import look_if_traced
 
 
 @implements(np.apply_along_axis)
-def apply_along_axis(func1d: Callable[..., object], axis: int, arr: object, *args: object, **kwargs: object) -> TracedArray:
+def apply_along_axis(func1d: Callable[..., object], axis: int, arr: object, *args: object, **kwargs: object) -> Array:
     """`func1d` of each line along an axis; its results take the place of the line."""
     array = traced(arr)
     at = normal_axis(axis, array.ndim)
@@ -42,7 +42,7 @@ def apply_along_axis(func1d: Callable[..., object], axis: int, arr: object, *arg
 
 
 @implements(np.apply_over_axes)
-def apply_over_axes(func: Callable[..., object], a: object, axes: object) -> object:
+def apply_over_axes(func: Callable[..., object], a: Array, axes: object) -> object:
     """`func` over one axis after the other, which stay with length one."""
     value = traced(a)
     for axis in np.ravel(axes).tolist():
@@ -82,7 +82,7 @@ def piecewise(x: object, condlist: object, funclist: Sequence[object], *args: ob
     return traced(out).astype(array.dtype)
 
 
-def _conditions(condlist: object, array: TracedArray) -> list[object]:
+def _conditions(condlist: Array, array: TracedArray) -> Sequence[object]:
     single = np.isscalar(condlist) or not np.ndim(condlist) or (array.ndim and not np.ndim(condlist[0]))
     return [condlist if not isinstance(condlist, (list, tuple)) else np.asarray(condlist)] if single else list(condlist)
 
@@ -146,7 +146,7 @@ class TracedVectorize:
             return tuple(self._stacked(column, shape, j) for j, column in enumerate(zip(*outs, strict=True)))
         return self._stacked(outs, shape, 0)
 
-    def _stacked(self, entries: Sequence[object], shape: tuple[int, ...], j: int) -> TracedArray:
+    def _stacked(self, entries: Sequence[object], shape: tuple[int, ...], j: int) -> Array:
         """The results in the dtype of the first one, or of `otypes`, as in NumPy."""
         given_types = self._plain.otypes
         kind = np.dtype(given_types[j]) if given_types else traced(entries[0]).dtype

@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, INT, promote
 from ...foreign_errors import not_foreign
-from ...trace import TracedArray, apply, implements, unsupported
+from ...trace import Array, Operand, TracedArray, apply, implements, unsupported
 from ..entrywise.families import kind_of
 from ..shapes.gather_scatter import scatter_add
 from ..shapes.shaping import traced
@@ -53,7 +53,7 @@ def bincount(x: object, /, weights: object = None, minlength: int = 0) -> Traced
 
 
 @implements(np.digitize)
-def digitize(x: object, bins: object, right: bool = False) -> TracedArray:
+def digitize(x: object, bins: object, right: bool = False) -> Array:
     """The bin each entry falls into; of traced bins the first and the last tell which way they go."""
     edges, values = traced(bins), traced(x)
     if values.dtype.kind == "c":
@@ -72,7 +72,7 @@ def digitize(x: object, bins: object, right: bool = False) -> TracedArray:
     return as_scalar(np.where(falling, n - down, up))
 
 
-def _doane(x: TracedArray) -> TracedArray:
+def _doane(x: TracedArray) -> Array:
     """Sturges' rule with a term for skewness: D. P. Doane, The American Statistician 30(4), pages 181-183, 1976."""
     if x.size <= 2:
         return traced(0.0)
@@ -82,7 +82,7 @@ def _doane(x: TracedArray) -> TracedArray:
     return np.where(sigma > 0, np.ptp(x) / (1.0 + np.log2(x.size) + np.log2(1.0 + np.absolute(skew) / spread)), 0.0)
 
 
-_WIDTHS: dict[str, Callable[[TracedArray], TracedArray]] = {
+_WIDTHS: dict[str, Callable[[TracedArray], Array]] = {
     "sqrt": lambda x: np.ptp(x) / np.sqrt(x.size),
     "sturges": lambda x: np.ptp(x) / (np.log2(x.size) + 1.0),
     "rice": lambda x: np.ptp(x) / (2.0 * x.size ** (1.0 / 3)),
@@ -92,7 +92,7 @@ _WIDTHS: dict[str, Callable[[TracedArray], TracedArray]] = {
 }  # D. Freedman and P. Diaconis, Z. Wahrscheinlichkeitstheorie 57, pages 453-476, 1981; D. W. Scott, Biometrika 66, pages 605-610, 1979
 
 
-def _automatic(a: TracedArray, name: str, low: object, high: object, *, ranged: bool) -> int:
+def _automatic(a: TracedArray, name: str, low: Array, high: Array, *, ranged: bool) -> int:
     """The number of bins an estimator chooses."""
     if name not in (*_WIDTHS, "auto", "stone"):
         raise ValueError(f"{name!r} is not a valid estimator for `bins`")
@@ -113,7 +113,7 @@ def _automatic(a: TracedArray, name: str, low: object, high: object, *, ranged: 
     return int(look_if_traced(count, "let NumPy choose the number of bins"))
 
 
-def _outer_edges(a: TracedArray, range_: Sequence[object] | None) -> tuple[object, object]:
+def _outer_edges(a: TracedArray, range_: Sequence[Operand] | None) -> tuple[Operand, Operand]:
     """The ends of the bins: those given, or the extrema; moved apart where they are equal."""
     if range_ is not None:
         low, high = range_
@@ -172,7 +172,7 @@ def histogram_bin_edges(a: object, bins: object = 10, range: object = None, weig
 @implements(np.histogram)
 def histogram(
     a: object, bins: object = 10, range: object = None, density: object = None, weights: object = None
-) -> tuple[object, TracedArray]:
+) -> tuple[object, Array]:
     """Counts are integers; sums of weights are linear in these, and edges made of extrema move with them."""
     array, w = _flat_pair(a, weights)
     edges = _edges(array, bins, range, w)
@@ -187,13 +187,13 @@ def histogram(
     return counts, edges if isinstance(bins, (str, int, np.integer, TracedArray)) else np.asarray(bins)
 
 
-def _samples(sample: object) -> TracedArray:
+def _samples(sample: object) -> Array:
     if not isinstance(sample, (list, tuple)) and np.ndim(sample) == 2:
         return traced(sample)
     return np.atleast_2d(np.stack([traced(s) for s in sample]) if isinstance(sample, (list, tuple)) else traced(sample)).T
 
 
-def _axis_edges(column: TracedArray, k: int, bins: object, range_: object) -> object:
+def _axis_edges(column: TracedArray, k: int, bins: Operand, range_: Sequence[Operand] | None) -> Array:
     if np.ndim(bins) == 1:
         if not isinstance(bins, TracedArray) and np.any(np.diff(bins) < 0):
             raise ValueError(f"`bins[{k}]` must be monotonically increasing, when an array")
@@ -204,15 +204,16 @@ def _axis_edges(column: TracedArray, k: int, bins: object, range_: object) -> ob
         raise ValueError(f"`bins[{k}]` must be positive, when an integer")
     low, high = _outer_edges(column, range_)
     try:
-        return linspace(low, high, index(bins) + 1)
+        return traced(linspace(low, high, index(bins) + 1))
     except not_foreign(TypeError) as error:
         raise TypeError(f"`bins[{k}]` must be an integer, when a scalar") from error
 
 
 @implements(np.histogramdd)
 def histogramdd(
-    sample: object, bins: object = 10, range: Sequence[object] | None = None, density: object = None, weights: object = None
-) -> tuple[TracedArray, list[object]]:
+    sample: object, bins: object = 10, range: Sequence[Sequence[Operand] | None] | None = None, density: object = None,
+    weights: object = None,
+) -> tuple[TracedArray, list[Array]]:
     """Sums of weights (of ones) in boxes; always floating."""
     points = _samples(sample)
     depth = points.shape[1]
@@ -225,8 +226,8 @@ def histogramdd(
     columns = [points[:, k] for k in np.arange(depth)]
     edges = [_axis_edges(c, k, b, r) for k, (c, b, r) in enumerate(zip(columns, each, ranges, strict=True))]
     sizes = [np.shape(e)[0] - 1 for e in edges]
-    flat: object = 0
-    inside: object = True
+    flat: Operand = 0
+    inside: Array | bool = True
     for column, edge, n in zip(columns, edges, sizes, strict=True):
         place = searchsorted_call(edge, column, side="right") - 1 - (column == edge[-1])
         flat, inside = flat * n + np.clip(place, 0, n - 1), inside & (place >= 0) & (place < n)
@@ -242,11 +243,11 @@ def histogramdd(
 
 @implements(np.histogram2d)
 def histogram2d(
-    x: object, y: object, bins: object = 10, range: object = None, density: object = None, weights: object = None
+    x: Array, y: Array, bins: object = 10, range: object = None, density: object = None, weights: object = None
 ) -> tuple[object, ...]:
     if np.shape(x) != np.shape(y):
         raise ValueError("x and y must have the same length.")
     if np.ndim(bins) and len(bins) not in (1, 2):
         bins = [bins, bins]
-    hist, edges = histogramdd([x, y], bins[0] if np.ndim(bins) and len(bins) == 1 else bins, range, density, weights)
+    hist, edges = histogramdd([x, y], next(iter(bins)) if np.ndim(bins) and len(bins) == 1 else bins, range, density, weights)
     return hist, *edges

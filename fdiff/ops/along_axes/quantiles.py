@@ -12,7 +12,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import INT, Shape
 from ...named_tuples import NamedTuple
-from ...trace import TracedArray, apply, implements
+from ...trace import Array, Operand, TracedArray, apply, implements
 from ..shapes.axis_numbers import normal_axes
 from ..shapes.shaping import broadcast_to, floating, traced, transpose_call
 from ..shapes.take_functions import take_along_axis
@@ -35,11 +35,11 @@ def _rows(array: TracedArray, axis: object) -> ReducedRows:
     return ReducedRows(transpose_call(array, (*rest, *axes)).reshape(shape), kept)
 
 
-def _ordered(x: TracedArray) -> TracedArray:
+def _ordered(x: TracedArray) -> Array:
     return sort(x, -1)
 
 
-def _entries_at(rows: TracedArray, places: object) -> TracedArray:
+def _entries_at(rows: TracedArray, places: Array) -> TracedArray:
     """``rows[..., places]``, where each row has its own positions; further axes of `places` come first."""
     extra = places.ndim - (rows.ndim - 1)
     front = rows.reshape((*(1,) * extra, *rows.shape))
@@ -48,7 +48,7 @@ def _entries_at(rows: TracedArray, places: object) -> TracedArray:
     return take_along_axis(full, index[..., None], -1)[..., 0]
 
 
-def _spoiled(rows: TracedArray, out: TracedArray) -> TracedArray:
+def _spoiled(rows: TracedArray, out: TracedArray) -> Array:
     """NaN for each sorted row that contains one (it is then the last entry), else `out`."""
     if not rows.type.floating:
         return out
@@ -56,12 +56,12 @@ def _spoiled(rows: TracedArray, out: TracedArray) -> TracedArray:
     return np.where(np.isnan(last), last, out).astype(out.dtype)
 
 
-def _finish(out: TracedArray, rows: ReducedRows, keepdims: object, ahead: Shape = ()) -> TracedArray:
+def _finish(out: Array, rows: ReducedRows, keepdims: object, ahead: Shape = ()) -> Array:
     return out.reshape((*ahead, *rows.kept)) if keepdims is True else as_scalar(out)
 
 
 @implements(np.median)
-def median(a: object, axis: object = None, out: object = None, overwrite_input: bool = False, keepdims: object = False) -> TracedArray:
+def median(a: object, axis: object = None, out: object = None, overwrite_input: bool = False, keepdims: object = False) -> Array:
     """The middle entry, or the mean of the two; NaN where there is one."""
     rows = _rows(floating(a), axis)
     n = rows.entries.shape[-1]
@@ -73,7 +73,7 @@ def median(a: object, axis: object = None, out: object = None, overwrite_input: 
 
 
 @implements(np.nanmedian)
-def nanmedian(a: object, axis: object = None, out: object = None, overwrite_input: bool = False, keepdims: object = False) -> TracedArray:
+def nanmedian(a: object, axis: object = None, out: object = None, overwrite_input: bool = False, keepdims: object = False) -> Array:
     """The median of the entries that are not NaN; NaN where all are."""
     array = traced(a)
     if not array.type.floating:
@@ -100,13 +100,13 @@ METHODS = (
 )  # fmt: skip
 
 
-def _boundary(place: object, down: object) -> object:
+def _boundary(place: Array, down: Array) -> Array:
     """The whole number below where `down` holds, else the one above; never negative."""
     below = np.floor(place)
     return np.maximum(np.where(down, below, below + 1), 0).astype(INT)
 
 
-def _quantile_position(n: object, q: object, method: str) -> object:
+def _quantile_position(n: Operand, q: Array, method: str) -> Array:
     """The position of quantile `q` among `n` sorted entries; an integer where nothing is interpolated."""
     if method == "inverted_cdf":
         place = n * q - 1
@@ -126,7 +126,7 @@ def _quantile_position(n: object, q: object, method: str) -> object:
     return place if rounded is None else rounded(place).astype(INT)
 
 
-def _share(place: object, below: object, method: str) -> object:
+def _share(place: Array, below: Array, method: str) -> Array:
     """The weight of the upper neighbour in the interpolation."""
     gamma = place - below
     if method == "averaged_inverted_cdf":
@@ -134,13 +134,13 @@ def _share(place: object, below: object, method: str) -> object:
     return np.where(place % 1 == 0, 0.0, 0.5) if method == "midpoint" else gamma
 
 
-def _blend(low: TracedArray, high: TracedArray, t: object) -> TracedArray:
+def _blend(low: TracedArray, high: TracedArray, t: Array) -> Array:
     """``low + t (high - low)``, computed from the nearer end, so that it is exact for equal ends."""
     step = high - low
     return np.where(t >= 0.5, high - step * (1 - t), low + step * t)
 
 
-def _interpolated(ordered: TracedArray, count: object, q: object, method: str, *, weak: bool) -> TracedArray:
+def _interpolated(ordered: TracedArray, count: Array, q: Array, method: str, *, weak: bool) -> Array:
     """Quantiles of sorted rows of `count` entries each, an axis for each of `q` in front."""
     ahead = q.reshape((*q.shape, *(1,) * (ordered.ndim - 1)))
     place = _quantile_position(count, ahead, method)
@@ -156,13 +156,13 @@ def _interpolated(ordered: TracedArray, count: object, q: object, method: str, *
     return out.astype(ordered.dtype) if weak and ordered.type.floating else out
 
 
-def _row_shape(places: object, rows: TracedArray) -> object:
+def _row_shape(places: Array, rows: TracedArray) -> object:
     """Positions broadcast to the axes of the rows."""
     extra = np.ndim(places) - (rows.ndim - 1)
     return np.broadcast_to(places, (*places.shape[:extra], *rows.shape[:-1]))
 
 
-def _weighted(rows: TracedArray, weights: TracedArray, count: object, q: object) -> TracedArray:
+def _weighted(rows: TracedArray, weights: TracedArray, count: Array, q: Array) -> TracedArray:
     """The first entry at which the share of the weights reaches `q` (method ``inverted_cdf``)."""
     order = apply(argsort, rows, axis=rows.ndim - 1, kind="stable")
     ordered = take_along_axis(rows, order, -1)
@@ -174,7 +174,7 @@ def _weighted(rows: TracedArray, weights: TracedArray, count: object, q: object)
     return _entries_at(ordered, np.maximum(place, 0))
 
 
-def _check(array: TracedArray, q: object, weights: object, method: str) -> None:
+def _check(array: TracedArray, q: Array, weights: object, method: str) -> None:
     """Raise NumPy's errors for wrong arguments; the values of traced quantiles and weights are not checked."""
     if array.dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
@@ -203,7 +203,7 @@ def _weights(weights: object, array: TracedArray, axis: object) -> TracedArray:
     return broadcast_to(w.reshape(tuple(n if k in axes else 1 for k, n in enumerate(array.shape))), array.shape)
 
 
-def _quantile(a: object, q: object, axis: object, method: str, keepdims: object, weights: object, *, weak: bool, nan: bool) -> TracedArray:
+def _quantile(a: object, q: object, axis: object, method: str, keepdims: object, weights: object, *, weak: bool, nan: bool) -> Array:
     array = traced(a)
     q = q if isinstance(q, TracedArray) else np.asarray(q)
     _check(array, q, weights, method)
@@ -225,7 +225,7 @@ def _quantile(a: object, q: object, axis: object, method: str, keepdims: object,
     return _finish(out, rows, keepdims, q.shape)
 
 
-def _hundredth(array: object, q: object) -> object:
+def _hundredth(array: object, q: Array) -> object:
     """Percent as a share, in the dtype NumPy takes it in."""
     dtype = traced(array).dtype
     return np.true_divide(q, dtype.type(100) if dtype.kind == "f" else 100)
@@ -242,7 +242,7 @@ def _quantiles(function: object, *, percent: bool, nan: bool) -> None:
     def answer(
         a: object, q: object, axis: object = None, out: object = None, overwrite_input: bool = False, method: str = "linear",
         keepdims: object = False, *, weights: object = None,
-    ) -> TracedArray:  # fmt: skip
+    ) -> Array:  # fmt: skip
         share = _hundredth(a, q) if percent else q
         return _quantile(a, share, axis, method, keepdims, weights, weak=_is_weak(q), nan=nan)
 

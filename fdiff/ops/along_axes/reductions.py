@@ -14,8 +14,8 @@ import fdiff.intact_numpy as np
 from ...arraytype import BOOL, INT, ArrayType, Shape, loop_dtypes, shadow
 from ...facets import Kink, Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import UFUNC_METHODS, UFUNCS, ZERO, Primitive, Sample, register
-from ...trace import TracedArray, applied, apply, implements
+from ...primitive import UFUNC_METHODS, UFUNCS, ZERO, Primitive, Sample, Zero, register
+from ...trace import Array, TracedArray, applied, apply, implements
 from .. import late_term_rules
 from ..entrywise.elementwise import stop
 from ..entrywise.families import kind_of, linear, refuse
@@ -47,7 +47,7 @@ def _up(axes: Axes) -> Axes:
     return tuple(a + 1 for a in axes)
 
 
-def _expand(value: object, shape: Shape, axes: Axes) -> TracedArray:
+def _expand(value: Array, shape: Shape, axes: Axes) -> Array:
     """A reduced value with axes of length 1 in place of the reduced ones, ready to broadcast."""
     return np.reshape(value, _kept(shape, axes))
 
@@ -75,7 +75,7 @@ def reduction(
     name: str,
     function: Callable[..., object],
     kind: Kind,
-    slope: Callable[[TracedArray, TracedArray, TracedArray, Axes], object] | None,
+    slope: Callable[[TracedArray, TracedArray, TracedArray, Axes], Array] | None,
     sample: Callable[..., np.ndarray],
     kink: Kink | None = None,
     *,
@@ -84,7 +84,7 @@ def reduction(
 ) -> Primitive:
     """A reduction whose derivative is a sum with the weights ``slope(x, out, kept, axes)``; `kept` is `out` with keepdims."""
 
-    def weights(args: Sequence[TracedArray], outs: Sequence[TracedArray], axes: Axes) -> object:
+    def weights(args: Sequence[TracedArray], outs: Sequence[TracedArray], axes: Axes) -> Array | Zero:
         return ZERO if slope is None else slope(args[0], outs[0], _expand(outs[0], args[0].shape, axes), axes)
 
     def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axes: Axes) -> list[object]:
@@ -165,7 +165,7 @@ def _finish(out: TracedArray, shape: Shape, axes: Axes, *, keepdims: object) -> 
     return out
 
 
-def _masked(x: TracedArray, where: object, fill: object) -> TracedArray:
+def _masked(x: TracedArray, where: object, fill: Array) -> TracedArray:
     """`x` with `fill` where the ``where=`` argument is false."""
     return x if where is True or where is np._NoValue else np.where(where, x, fill)
 
@@ -287,7 +287,7 @@ def argmax_call(x: object, axis: int | None = None, out: object = None, *, keepd
 def argmin_call(x: object, axis: int | None = None, out: object = None, *, keepdims: object = False) -> TracedArray:
     return _arg_call(argmin, x, axis, keepdims)
 
-def as_scalar(x: TracedArray) -> TracedArray:
+def as_scalar(x: TracedArray) -> Array:
     """Mark the result of a reduction as a NumPy scalar where no axis is left (in place; see `scalar_if_0d` for a new handle)."""
     if not x.scalar:  # eager scalars have a class of their own, whose `scalar` cannot be set
         x.scalar = not x.shape
@@ -322,10 +322,10 @@ for _ufunc in list(UFUNCS):
         UFUNC_METHODS[_ufunc, "outer"] = _outer(_ufunc)
 
 
-def _log_sum(ufunc: np.ufunc, exp: np.ufunc, log: np.ufunc) -> Callable[..., TracedArray]:
+def _log_sum(ufunc: np.ufunc, exp: np.ufunc, log: np.ufunc) -> Callable[..., Array]:
     """``logaddexp.reduce``; the largest term is subtracted first, so that nothing overflows."""
 
-    def reduce(x: object, axis: object = 0, dtype: object = None, keepdims: object = False, **keywords: object) -> TracedArray:
+    def reduce(x: object, axis: object = 0, dtype: object = None, keepdims: object = False, **keywords: object) -> Array:
         refuse(ufunc, keywords)
         array = traced(x).astype(loop_dtypes(ufunc, (kind_of(x),) * 2)[-1]) if dtype is None else traced(x).astype(dtype)
         top = apply(stop, max_call(array, axis, keepdims=True, initial=-np.inf))

@@ -13,7 +13,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, broadcast_all, promote
 from ...primitive import ZERO, Sample
-from ...trace import TracedArray, apply, implements
+from ...trace import Array, Operand, TracedArray, apply, implements
 from ..entrywise.families import kind_of, multilinear
 from ..entrywise.sample_domains import real
 from ..shapes.axis_numbers import normal_axes, normal_axis
@@ -40,7 +40,7 @@ def _float_kind(*ends: object) -> np.dtype:
 def linspace(
     start: object, stop: object, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: object = None, axis: int = 0, *,
     device: object = None
-) -> object:  # fmt: skip
+) -> Array | tuple[Array, Array]:  # fmt: skip
     """Equal steps from `start` to `stop`; the last entry is `stop` itself."""
     n = _count(num)
     kind = _float_kind(start, stop)
@@ -61,8 +61,8 @@ def linspace(
 
 @implements(np.logspace)
 def logspace(
-    start: object, stop: object, num: int = 50, endpoint: bool = True, base: object = 10.0, dtype: object = None, axis: int = 0
-) -> TracedArray:
+    start: object, stop: object, num: int = 50, endpoint: bool = True, base: Operand = 10.0, dtype: object = None, axis: int = 0
+) -> Array:
     """Powers of `base` with equal steps in the exponent."""
     if np.ndim(base):
         ndim = max(np.ndim(v) for v in (start, stop, base))
@@ -94,7 +94,7 @@ def geomspace(start: object, stop: object, num: int = 50, endpoint: bool = True,
 # --- interpolation and differences ------------------------------------------------------------
 
 
-def _periodic(x: TracedArray, xp: TracedArray, fp: TracedArray, period: object) -> tuple[TracedArray, TracedArray, TracedArray]:
+def _periodic(x: TracedArray, xp: TracedArray, fp: TracedArray, period: Array) -> tuple[TracedArray, TracedArray, TracedArray]:
     """Points and data reduced to one period, and the data extended by one point on both sides."""
     if not isinstance(period, TracedArray) and period == 0:
         raise ValueError("period must be a non-zero value")
@@ -106,7 +106,7 @@ def _periodic(x: TracedArray, xp: TracedArray, fp: TracedArray, period: object) 
 
 
 @implements(np.interp)
-def interp(x: object, xp: object, fp: object, left: object = None, right: object = None, period: object = None) -> TracedArray:
+def interp(x: object, xp: object, fp: object, left: Operand | None = None, right: Operand | None = None, period: object = None) -> Array:
     """Linear interpolation; at a data point the derivative is the slope to the right of the point."""
     at, places, data = traced(x), traced(xp).astype(np.float64), traced(fp)
     if at.dtype.kind == "c":
@@ -129,7 +129,7 @@ def interp(x: object, xp: object, fp: object, left: object = None, right: object
     return as_scalar(out.astype(data.dtype))
 
 
-def _on_segment(x: TracedArray, xp: TracedArray, fp: TracedArray) -> TracedArray:
+def _on_segment(x: TracedArray, xp: TracedArray, fp: TracedArray) -> Array:
     """On the line from the data point before `x` to the one after it.
 
     As NumPy: the data themselves at the points, and from the point after `x` where that before it gives NaN.
@@ -178,7 +178,7 @@ def _steps(spacings: Sequence[object], lengths: Sequence[int]) -> list[object]:
     return steps
 
 
-def _slope(f: TracedArray, axis: int, h: object, order: int) -> TracedArray:
+def _slope(f: TracedArray, axis: int, h: Array, order: int) -> TracedArray:
     """Differences along one axis; `h` is the step, or the steps one by one."""
     f = np.moveaxis(f, axis, -1)
     if np.ndim(h) == 0:
@@ -197,13 +197,13 @@ def _slope(f: TracedArray, axis: int, h: object, order: int) -> TracedArray:
     return np.moveaxis(out, -1, axis)
 
 
-def _end(f0: TracedArray, f1: TracedArray, f2: TracedArray, p: object, q: object) -> TracedArray:
+def _end(f0: TracedArray, f1: TracedArray, f2: TracedArray, p: Array, q: Array) -> Array:
     """Slope at the first of three points that lie `p` and then `q` apart, of the parabola through them."""
     return -(2.0 * p + q) / (p * (p + q)) * f0 + (p + q) / (p * q) * f1 - p / (q * (p + q)) * f2
 
 
 @implements(np.unwrap)
-def unwrap(p: object, discont: object = None, axis: int = -1, *, period: object = 2 * np.pi) -> TracedArray:
+def unwrap(p: object, discont: object = None, axis: int = -1, *, period: Operand = 2 * np.pi) -> TracedArray:
     """Jumps of more than half a period removed by multiples of the period; the samples keep their derivatives."""
     array = traced(p)
     at = normal_axis(axis, array.ndim)

@@ -12,7 +12,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import INT, ArrayType
 from ...primitive import Sample
-from ...trace import TracedArray, apply, implements
+from ...trace import Array, TracedArray, apply, implements
 from ...trace.array_links import memory_axes
 from ..entrywise.families import flat_op
 from ..entrywise.kink_marks import marked
@@ -100,7 +100,7 @@ def _kind(kind: str | None, order: object, stable: bool | None) -> str:
 
 
 @implements(np.sort)
-def sort(a: object, axis: int | None = -1, kind: str | None = None, order: object = None, *, stable: bool | None = None) -> TracedArray:
+def sort(a: object, axis: int | None = -1, kind: str | None = None, order: object = None, *, stable: bool | None = None) -> Array:
     """Entries in order; equal ones by the stable permutation, whatever the kind."""
     _kind(kind, order, stable)
     array, at = _line(a, axis)
@@ -129,7 +129,7 @@ def argsort_call(
 
 
 @implements(np.argpartition, method="argpartition")
-def argpartition_call(a: object, kth: object, axis: int | None = -1, kind: str = "introselect", order: object = None) -> TracedArray:
+def argpartition_call(a: object, kth: Array, axis: int | None = -1, kind: str = "introselect", order: object = None) -> TracedArray:
     array, at = _line(a, axis)
     places = tuple(int(k) for k in np.ravel(kth))
     n = array.shape[at]
@@ -140,7 +140,7 @@ def argpartition_call(a: object, kth: object, axis: int | None = -1, kind: str =
 
 
 @implements(np.partition)
-def partition(a: object, kth: object, axis: int | None = -1, kind: str = "introselect", order: object = None) -> TracedArray:
+def partition(a: object, kth: object, axis: int | None = -1, kind: str = "introselect", order: object = None) -> Array:
     """Entries partitioned around those at the positions `kth` of the sorted array."""
     array, at = _line(a, axis)
     out = take_along_axis(array, argpartition_call(array, kth, at), at)
@@ -148,7 +148,7 @@ def partition(a: object, kth: object, axis: int | None = -1, kind: str = "intros
 
 
 @implements(np.lexsort)
-def lexsort(keys: Iterable[object], axis: int = -1) -> TracedArray:
+def lexsort(keys: Iterable[object], axis: int = -1) -> Array:
     """Sorted by the last key first: stable sorts by one key after the other, the least first."""
     rows = [traced(key) for key in keys]
     if not rows:
@@ -166,14 +166,14 @@ def lexsort(keys: Iterable[object], axis: int = -1) -> TracedArray:
 
 
 @implements(np.sort_complex)
-def sort_complex(a: object) -> TracedArray:
+def sort_complex(a: object) -> Array:
     array = sort(a)
     narrow = array.dtype.kind in "iu" and array.dtype.itemsize <= 2
     return array if array.dtype.kind == "c" else array.astype(np.complex64 if narrow else np.complex128)
 
 
 @implements(np.searchsorted)
-def searchsorted_call(a: object, v: object, side: str = "left", sorter: object = None) -> TracedArray:
+def searchsorted_call(a: object, v: object, side: str = "left", sorter: object = None) -> Array:
     """Positions at which entries would have to be inserted to keep the order: integers, without a derivative."""
     row, values = traced(a), traced(v)
     if row.ndim != 1:
@@ -187,5 +187,5 @@ def searchsorted_call(a: object, v: object, side: str = "left", sorter: object =
 
 
 @implements(method="searchsorted")
-def searchsorted_method(x: TracedArray, v: object, side: str = "left", sorter: object = None) -> TracedArray:
+def searchsorted_method(x: TracedArray, v: object, side: str = "left", sorter: object = None) -> Array:
     return searchsorted_call(x, v, side, sorter)

@@ -9,7 +9,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import Shape, promote
 from ...primitive import UFUNC_METHODS
-from ...trace import TracedArray, implements
+from ...trace import Array, Operand, TracedArray, implements
 from ..entrywise.kink_marks import marked
 from ..shapes.axis_numbers import normal_axes, normal_axis
 from ..shapes.joining_and_splitting import concatenate_call
@@ -25,7 +25,7 @@ def _over(shape: Shape, axes: Axes) -> int:
 @implements(np.mean, method="mean")
 def mean(
     x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, *, where: object = True
-) -> TracedArray:
+) -> Array:
     """Sum over count; integers are averaged in float64, float16 in float32, as NumPy does."""
     array = traced(x)
     if dtype is None and array.dtype == np.float16:
@@ -45,8 +45,8 @@ def mean(
 @implements(np.var, method="var")
 def var(
     x: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *,
-    where: object = True, mean: object = np._NoValue, correction: object = np._NoValue,
-) -> TracedArray:
+    where: object = True, mean: object = np._NoValue, correction: Operand = np._NoValue,
+) -> Array:
     """Mean of squared deviations, with `ddof` (or `correction`) taken off the count."""
     array = traced(x)
     array = array.astype(dtype or (array.dtype if array.type.floating else np.float64))
@@ -64,8 +64,8 @@ def var(
 @implements(np.std, method="std")
 def std(
     x: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *,
-    where: object = True, mean: object = np._NoValue, correction: object = np._NoValue,
-) -> TracedArray:
+    where: object = True, mean: object = np._NoValue, correction: Operand = np._NoValue,
+) -> Array:
     """Square root of the variance; where all entries are equal its slope is 0."""
     array = traced(x)
     point = EQUAL if _over(array.shape, normal_axes(axis, array.ndim)) > 1 else ""  # the std of one value is 0
@@ -75,7 +75,7 @@ def std(
 EQUAL = "equal values"
 
 
-def root(x: TracedArray, function: str, point: str) -> TracedArray:
+def root(x: TracedArray, function: str, point: str) -> Array:
     """Square root whose derivative at 0 is 0, for sums of squares, which have their minimum there.
 
     `function` and `point` say in words where that is a kink; an empty point says it is none.
@@ -107,7 +107,7 @@ def average(x: object, axis: object = None, weights: object = None, returned: ob
     return (out, np.broadcast_to(traced(total).astype(out.dtype), out.shape) if out.ndim else total) if returned else out
 
 
-def _along(w: TracedArray, shape: Shape, axis: object) -> TracedArray:
+def _along(w: TracedArray, shape: Shape, axis: object) -> Array:
     """Weights along some axes, reshaped to broadcast against the array."""
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
@@ -125,7 +125,7 @@ def count_nonzero(x: object, axis: object = None, *, keepdims: object = False) -
 # --- passing over NaN -------------------------------------------------------------------------
 
 
-def _filled(x: object, fill: float) -> TracedArray:
+def _filled(x: object, fill: float) -> Array:
     """`x` with `fill` for NaN."""
     array = traced(x)
     return np.where(np.isnan(array), fill, array) if array.type.floating else array
@@ -142,12 +142,12 @@ for _function, _call, _fill in (
     implements(_function)(_passing(_call, _fill))
 
 
-def _extremum(call: Callable[..., TracedArray], fill: float) -> Callable[..., TracedArray]:
+def _extremum(call: Callable[..., TracedArray], fill: float) -> Callable[..., Array]:
     """The extremum of the entries that are not NaN; NaN where all are."""
 
     def reduce(
         a: object, axis: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True
-    ) -> TracedArray:
+    ) -> Array:
         array = traced(a)
         if not array.type.floating:
             return call(array, axis, keepdims=keepdims, initial=initial, where=where)
@@ -172,7 +172,7 @@ UFUNC_METHODS[np.fmax, "reduce"] = _reduce(nanmax)
 UFUNC_METHODS[np.fmin, "reduce"] = _reduce(nanmin)
 
 
-def _present(x: TracedArray, where: object) -> object:
+def _present(x: TracedArray, where: object) -> Array:
     """The ``where=`` argument for the entries that are not NaN."""
     return ~np.isnan(x) & (True if where is True or where is np._NoValue else where)
 
@@ -180,7 +180,7 @@ def _present(x: TracedArray, where: object) -> object:
 @implements(np.nanmean)
 def nanmean(
     a: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, *, where: object = True
-) -> TracedArray:
+) -> Array:
     x = traced(a)
     return mean(x, axis, dtype, keepdims=keepdims, where=_present(x, where) if x.type.floating else where)
 
@@ -188,8 +188,8 @@ def nanmean(
 @implements(np.nanvar)
 def nanvar(
     a: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *,
-    where: object = True, mean: object = np._NoValue, correction: object = np._NoValue,
-) -> TracedArray:
+    where: object = True, mean: object = np._NoValue, correction: Operand = np._NoValue,
+) -> Array:
     """The variance of the entries that are not NaN; NaN where these are fewer than ``ddof + 1``."""
     x = traced(a)
     if not x.type.floating:
@@ -203,14 +203,14 @@ def nanvar(
 @implements(np.nanstd)
 def nanstd(
     a: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *,
-    where: object = True, mean: object = np._NoValue, correction: object = np._NoValue,
-) -> TracedArray:
+    where: object = True, mean: object = np._NoValue, correction: Operand = np._NoValue,
+) -> Array:
     return root(nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction), "numpy.std", EQUAL)
 
 # --- covariance -------------------------------------------------------------------------------
 
 
-def _observations(m: object, y: object, rowvar: object, dtype: object) -> TracedArray:
+def _observations(m: object, y: object, rowvar: object, dtype: object) -> Array:
     """One row for each variable."""
     x, more = traced(m), None if y is None else traced(y)
     for array, name in ((x, "m"), (more, "y")):
@@ -225,7 +225,7 @@ def _observations(m: object, y: object, rowvar: object, dtype: object) -> Traced
     return concatenate_call([rows, extra.T if not rowvar and extra.shape[0] != 1 else extra])
 
 
-def _case_weights(fweights: object, aweights: object, n: int) -> object:
+def _case_weights(fweights: object, aweights: object, n: int) -> Array | None:
     """The product of both kinds of weights, checked as NumPy does; None if there are none."""
     total = None
     for w, name in ((fweights, "fweights"), (aweights, "aweights")):
@@ -247,8 +247,8 @@ def _case_weights(fweights: object, aweights: object, n: int) -> object:
 
 @implements(np.cov)
 def cov(
-    m: object, y: object = None, rowvar: object = True, bias: object = False, ddof: object = None, fweights: object = None,
-    aweights: object = None, *, dtype: object = None,
+    m: object, y: object = None, rowvar: object = True, bias: object = False, ddof: float | None = None, fweights: object = None,
+    aweights: Array | None = None, *, dtype: object = None,
 ) -> TracedArray:  # fmt: skip
     """Covariance of the rows, with weights by frequency and by importance."""
     if ddof is not None and ddof != int(ddof):
@@ -273,7 +273,7 @@ def cov(
 
 
 @implements(np.corrcoef)
-def corrcoef(x: object, y: object = None, rowvar: object = True, *, dtype: object = None) -> TracedArray:
+def corrcoef(x: object, y: object = None, rowvar: object = True, *, dtype: object = None) -> Array:
     """Correlations, kept inside [-1, 1]."""
     c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:

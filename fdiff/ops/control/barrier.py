@@ -10,7 +10,7 @@ from ...arraytype import ArrayType
 from ...facets import LayoutRule, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import ZERO
-from ...trace import TracedArray, apply
+from ...trace import Array, TracedArray, apply
 from ..entrywise.broadcasting import align
 from ..entrywise.families import opaque_op
 from ..entrywise.sample_domains import real
@@ -46,7 +46,7 @@ barrier = opaque_op(
 )  # fmt: skip
 
 
-def first_entry(x: TracedArray) -> TracedArray:
+def first_entry(x: Array) -> Array:
     """The first entry of an array, as a number."""
     return x[(0,) * x.ndim] if x.ndim else x
 

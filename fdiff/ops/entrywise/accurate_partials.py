@@ -183,7 +183,7 @@ exp_product = slope_op("exp_product", lambda x, y, out: (y * out, x * out), _exp
 exp_minus_square = slope_op("exp_minus_square", lambda x, out: -2.0 * (x * out), lambda x: _exp_product(-x, x), real)
 
 
-def power_of_sum(x: Array, y: Array, z: Array) -> object:
+def power_of_sum(x: Array, y: Array, z: Array) -> Array:
     exponent = y + z
     out = np.power(x, exponent)
     lost = _sum_error(np.asarray(y), np.asarray(z), np.asarray(exponent))

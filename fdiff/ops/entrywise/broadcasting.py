@@ -8,17 +8,17 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import Shape
 from ...primitive import ZERO
-from ...trace import TracedArray
+from ...trace import Array, TracedArray
 
 
-def stretch(value: object, shape: Shape) -> object:
+def stretch(value: Array, shape: Shape) -> object:
     """`value` broadcast to `shape`; `ZERO` stays."""
     if value is ZERO or value.shape == shape:
         return value
     return np.broadcast_to(value, shape)
 
 
-def unbroadcast(bar: TracedArray, shape: Shape) -> TracedArray:
+def unbroadcast(bar: Array, shape: Shape) -> Array:
     """The transpose of broadcasting from `shape`: the sum over the broadcast axes."""
     if bar.shape == shape:
         return bar
@@ -27,12 +27,12 @@ def unbroadcast(bar: TracedArray, shape: Shape) -> TracedArray:
     return np.reshape(np.sum(bar, axis=axes), shape)
 
 
-def all_mapped(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[TracedArray]:
+def all_mapped(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[Array]:
     """Arguments of a batch, each with the batch axis: arguments without it are repeated."""
     return [a if m else np.broadcast_to(a, (size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
 
 
-def align(args: Sequence[TracedArray], mapped: Sequence[bool]) -> list[TracedArray]:
+def align(args: Sequence[TracedArray], mapped: Sequence[bool]) -> list[Array]:
     """Arguments of a batch with axes of length 1 after the batch axis, so that the trailing axes still broadcast."""
     ndim = max(a.ndim - m for a, m in zip(args, mapped, strict=True))
     return [

@@ -10,7 +10,7 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ...foreign_errors import wraps
-from ...trace import TracedArray, apply, replaces
+from ...trace import Array, TracedArray, apply, replaces
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import TracedLocalArray, holds_traced
 from .elementwise import pair
@@ -89,7 +89,7 @@ def _log(z: object, base: object = None) -> object:
     return np.log(number(z)) if base is None else np.log(number(z)) / np.log(number(base))
 
 
-def _rect(r: object, phi: object) -> object:
+def _rect(r: object, phi: Array) -> object:
     return number(r * np.cos(phi), r * np.sin(phi))
 
 

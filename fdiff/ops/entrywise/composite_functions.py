@@ -12,7 +12,7 @@ from ...arraytype import loop_dtypes
 from ...foreign_errors import not_foreign
 from ...hooks import hooks
 from ...primitive import FUNCTIONS, UFUNCS
-from ...trace import TracedArray, apply, constant_value, guarded_value, implements
+from ...trace import Array, Operand, TracedArray, apply, constant_value, guarded_value, implements
 from ..along_axes.reductions import all_call
 from ..shapes.shaping import scalar_if_0d, traced
 from .elementwise import pair, stop
@@ -43,19 +43,19 @@ def clip(
     return scalar_if_0d(value)
 
 
-def _bounded(value: TracedArray, beyond: TracedArray, bound: TracedArray) -> TracedArray:
+def _bounded(value: TracedArray, beyond: TracedArray, bound: TracedArray) -> Array:
     """`value`, and the bound beyond it; they meet in a kink."""
     return marked(np.where(_outside(beyond, bound), bound, value), lambda: value == bound, "numpy.clip", "a bound")
 
 
-def _outside(beyond: TracedArray, bound: TracedArray) -> object:
+def _outside(beyond: TracedArray, bound: TracedArray) -> Array:
     """Where the bound takes over: beyond it, and wherever the bound is NaN."""
     constant = constant_value(bound)
     return beyond if constant is not None and not np.any(np.isnan(constant)) else beyond | np.isnan(bound)
 
 
 @implements(np.round, np.around, method="round")
-def round_call(a: object, decimals: int = 0, out: object = None) -> TracedArray:
+def round_call(a: object, decimals: int = 0, out: object = None) -> Array:
     """To the nearest even at `decimals`; the slope is 0."""
     x = traced(a)
     if not x.type.floating and decimals >= 0:
@@ -69,7 +69,7 @@ def round_call(a: object, decimals: int = 0, out: object = None) -> TracedArray:
 
 
 @implements(np.fix)
-def fix(x: object, out: object = None) -> TracedArray:
+def fix(x: object, out: object = None) -> Array:
     return np.trunc(traced(x))
 
 
@@ -91,7 +91,7 @@ def sinc(x: object) -> TracedArray:
 
 
 @implements(np.nan_to_num)
-def nan_to_num(x: object, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> TracedArray:
+def nan_to_num(x: Array, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Array:
     """NaN and infinities replaced by numbers, whose slope is 0."""
     a = traced(x)
     if not copy:
@@ -111,7 +111,7 @@ def nan_to_num(x: object, copy: bool = True, nan: float = 0.0, posinf: float | N
 
 
 @implements(np.isclose)
-def isclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> TracedArray:
+def isclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
     """``|a - b| <= atol + rtol |b|``, equal where both are the same infinity."""
     x, y = traced(a), traced(b)
     near = (np.abs(x - y) <= atol + rtol * np.abs(y)) & np.isfinite(y) | (x == y)
@@ -173,7 +173,7 @@ def angle(z: object, deg: bool = False) -> TracedArray:
 
 
 @implements(np.real_if_close)
-def real_if_close(a: object, tol: float = 100) -> TracedArray:
+def real_if_close(a: object, tol: float = 100) -> Array:
     """The real part where every imaginary part is within `tol` spacings of 0 (`tol` itself up to 1)."""
     x = traced(a)
     if x.dtype.kind != "c":
@@ -184,15 +184,15 @@ def real_if_close(a: object, tol: float = 100) -> TracedArray:
 
 
 @implements(np.select)
-def select(condlist: list[object], choicelist: list[object], default: object = 0) -> TracedArray:
+def select(condlist: list[object], choicelist: list[object], default: Operand = 0) -> Operand:
     """The first choice whose condition holds."""
-    out: object = default
+    out = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         out = np.where(traced(condition), choice, out)
     return out
 
 
-def divmod_call(x: object, y: object, **keywords: object) -> tuple[object, object]:
+def divmod_call(x: Array, y: Array, **keywords: object) -> tuple[object, object]:
     refuse(np.divmod, keywords)
     return np.floor_divide(x, y), np.remainder(x, y)
 

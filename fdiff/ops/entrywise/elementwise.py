@@ -21,7 +21,7 @@ from ...hooks import hooks
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import UFUNCS, ZERO, Primitive
 from ...tape import Node
-from ...trace import TracedArray, apply, constant_value, current, implements
+from ...trace import Array, Operand, TracedArray, apply, constant_value, current, implements
 from ...trace.operation_cache import LOOKING_BACK
 from ...trace.provenance import through_copy
 from .. import late_term_rules as terms
@@ -45,7 +45,7 @@ from .sample_domains import above_one, count, plane, positive, real, thousand, t
 LN2 = _log(2.0)
 PER_LN2, PER_LN10 = 1.0 / LN2, 0.4342944819032518
 
-def share(chosen: object, tied: object, like: TracedArray) -> object:
+def share(chosen: Array, tied: Array, like: TracedArray) -> object:
     """Slope of a selection: 1 where chosen, 1/2 at a tie, in the dtype of `like`."""
     return np.where(tied, 0.5, np.where(chosen, 1.0, 0.0)).astype(like.dtype)
 
@@ -148,7 +148,7 @@ UFUNCS[np.float_power] = ufunc_caller(power, np.float_power)
 _general_power = ufunc_caller(power, np.power)
 
 
-def power_call(x: object, y: object, **keywords: object) -> TracedArray:
+def power_call(x: Array, y: Operand, **keywords: object) -> object:
     """``x ** y``; exponents 1 and 2 are ops of their own, as in NumPy."""
     value = None
     if isinstance(x, TracedArray):
@@ -224,7 +224,7 @@ rad2deg = elementwise("rad2deg", lambda x, out: 180.0 / pi, text="{0} * {T}(57.2
 UFUNCS[np.radians], UFUNCS[np.degrees] = UFUNCS[np.deg2rad], UFUNCS[np.rad2deg]
 
 
-def ratio_or_zero(a: object, b: object) -> object:
+def ratio_or_zero(a: object, b: Array) -> Array:
     """``a / b``, and 0 where b is 0."""
     return np.where(b == 0, 0.0, a / np.where(b == 0, 1.0, b))
 
@@ -237,7 +237,7 @@ def _angle_slopes(y: TracedArray, x: TracedArray) -> tuple[object, object]:
 # The ops of `accurate_partials.py` are of real numbers: complex ones keep the formula.
 
 
-def _one_minus_square(x: TracedArray) -> object:
+def _one_minus_square(x: TracedArray) -> Array:
     return (1.0 - x) * (1.0 + x) if x.dtype.kind == "c" else apply(one_minus_square, x)
 
 
@@ -318,7 +318,7 @@ sign = elementwise("sign", None, kink=AT_ZERO)
 _real_sign = UFUNCS[np.sign]
 
 
-def sign_call(x: object, **keywords: object) -> TracedArray:
+def sign_call(x: Array, **keywords: object) -> TracedArray:
     """``np.sign``; of a complex number ``x / |x|``, which has a derivative, and 0 at 0."""
     if keywords or promote(kind_of(x)).kind != "c":
         return _real_sign(x, **keywords)
@@ -392,7 +392,7 @@ def _where_jvp(dots: list[object], args: list[TracedArray], outs: list[TracedArr
     return [stretch(out, outs[0].shape)]
 
 
-def _where_vjp(bars: list[object], args: list[TracedArray], outs: object) -> list[object]:
+def _where_vjp(bars: list[object], args: list[TracedArray], outs: object) -> Sequence[object]:
     return [ZERO, np.where(args[0], bars[0], 0.0), np.where(args[0], 0.0, bars[0])]
 
 
@@ -513,7 +513,7 @@ def _complex_type(x: np.dtype, y: np.dtype) -> np.dtype:
     return np.result_type(x, np.complex64)
 
 
-def _paired(x: object, y: object) -> object:
+def _paired(x: Array, y: Array) -> object:
     """The complex number with these parts, without a product ``1j * y``, which would make NaN of infinite parts."""
     out = np.empty(broadcast(np.shape(x), np.shape(y)), np.result_type(np.asarray(x).dtype, np.complex64))
     out.real, out.imag = x, y
@@ -532,11 +532,11 @@ def _modulus_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequ
     return [2.0 * (np.real(args[0]) * np.real(dots[0]) + np.imag(args[0]) * np.imag(dots[0]))]
 
 
-def _modulus_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+def _modulus_vjp(bars: Sequence[Array], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
     return [2.0 * bars[0] * np.conjugate(args[0])]
 
 
-def _squared(x: object) -> object:
+def _squared(x: Array) -> object:
     return np.square(np.absolute(x))
 
 

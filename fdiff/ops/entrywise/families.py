@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from typing import overload
 
 import fdiff.intact_numpy as np
 
@@ -31,8 +32,8 @@ from ...facets import (
 )
 from ...foreign_errors import not_foreign
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import UFUNCS, ZERO, Primitive, Sample, register
-from ...trace import TracedArray, apply, apply_many, current, unsupported
+from ...primitive import UFUNCS, ZERO, Primitive, Sample, Zero, register
+from ...trace import Array, TracedArray, apply, apply_many, current, unsupported
 from ...trace.local_arrays import LocalArray, TracedLocalArray
 from ...trace.operation_cache import ARITHMETIC
 from ...trace.recorder import objects_met
@@ -45,6 +46,7 @@ from .complex_formulas import COMPLEX_FORMULAS
 from .sample_domains import real
 
 Rule = Callable[..., object]
+Slopes = Callable[..., Sequence[object]]
 Arrays = Callable[..., tuple[np.ndarray, ...]]  # a maker of arguments, from a random generator
 Partials = Callable[..., Sequence[object]] | tuple[int, ...]
 
@@ -183,7 +185,7 @@ def elementwise(
     ufunc = function if isinstance(function, np.ufunc) else None
     makers = for_each(sample or (real,), ufunc.nin) if ufunc else sample
 
-    def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+    def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> Sequence[object]:
         return [apply(primitive, *align(args, mapped), **params)]
 
     samples = (Sample(lambda rng: tuple(make(rng, (2, 3)) for make in makers), params or {}),)
@@ -226,7 +228,7 @@ def _ufunc_loop(ufunc: np.ufunc) -> Callable[..., np.dtype]:
     return lambda *dtypes: loop_dtypes(ufunc, dtypes)[-1]
 
 
-def slope_rules(partials: Partials | None) -> tuple[Rule, Rule]:
+def slope_rules(partials: Partials | None) -> tuple[Slopes, Slopes]:
     """The JVP and VJP rules of an elementwise op from its partial derivatives (the chain rule)."""
 
     def slopes(args: Sequence[TracedArray], out: TracedArray, params: dict[str, object]) -> Sequence[object]:
@@ -253,16 +255,20 @@ def _pulled(bar: object, slope: object) -> object:
     return (lambda: _pulled(bar, slope())) if callable(slope) else ZERO if slope is ZERO else times(bar, slope)
 
 
-def times(dot: object, slope: object) -> object:
+def times(dot: Array, slope: Array) -> object:
     """``dot * slope`` without multiplying by one."""
     if isinstance(slope, int):
         return dot if slope == 1 else -dot if slope == -1 else dot * slope
     return dot * slope
 
 
-def add_up(terms: Sequence[object]) -> object:
+@overload
+def add_up(terms: Sequence[Array]) -> Array: ...
+@overload
+def add_up(terms: Sequence[Array | Zero]) -> Array | Zero: ...
+def add_up(terms: Sequence[Array | Zero]) -> Array | Zero:
     """Sum of tangents or cotangents; `ZERO` if there is none."""
-    total: object = ZERO
+    total: Array | Zero = ZERO
     for term in terms:
         total = term if total is ZERO else total if term is ZERO else total + term
     return total
@@ -273,7 +279,7 @@ def with_batch_axis(
 ) -> list[object]:
     """Batching rule: all arguments get the batch axis in front, and the parameter `axis`, if there is one, counts one more."""
     if "axis" in params:
-        params["axis"] += 1
+        params["axis"] = int(params["axis"]) + 1
     return [*apply_many(op, *all_mapped(args, mapped, size), **params)]
 
 
@@ -346,7 +352,7 @@ def multilinear(
     them. `facts` as in `opaque_op`.
     """
 
-    def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> list[object]:
+    def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> Sequence[object]:
         terms: list[object] = []
         for group in groups or (range(len(args)),):
             if any(dots[k] is not ZERO for k in group):

@@ -15,7 +15,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import BOOL, broadcast
 from ...facets import Kink, LayoutRule, Structure
 from ...primitive import ZERO, Sample
-from ...trace import TracedArray, apply
+from ...trace import Array, TracedArray, apply
 from ..shapes.axis_maps import entrywise
 from .broadcasting import align, stretch
 from .families import elementwise_type, opaque_op
@@ -45,11 +45,11 @@ def _vjp(bars: Sequence[object], args: object, outs: object, **_: object) -> lis
     return [bars[0], ZERO]
 
 
-def _spread(x: object, condition: object, **_: object) -> object:
+def _spread(x: Array, condition: Array, **_: object) -> object:
     return np.array(np.broadcast_to(x, broadcast(np.shape(x), np.shape(condition))))[()]
 
 
-def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> Sequence[object]:
     return [apply(mark, *align(args, mapped), **params)]
 
 
@@ -61,7 +61,7 @@ _SAMPLE = Sample(lambda rng: (real(rng, (2, 3)), truth(rng, (2, 3))), {"always":
 mark = opaque_op("mark", elementwise_type(_marked_dtype), _spread, _jvp, _vjp, _SAMPLE, batch=_batch, **_FIELDS)
 
 
-def marked(out: TracedArray, condition: Callable[[], object], function: str, point: str) -> TracedArray:
+def marked(out: Array, condition: Callable[[], object], function: str, point: str) -> Array:
     """The result of `function`, which has no derivative where the condition holds: at `point`."""
     return mark_now(out, condition(), function, point) if kink_search.on else out
 

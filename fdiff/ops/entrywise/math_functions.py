@@ -10,7 +10,7 @@ import fdiff.intact_numpy as np
 from fdiff import intact_scipy
 
 from ...foreign_errors import wraps
-from ...trace import TracedArray, current, guarded_value, record, replaces
+from ...trace import Array, Operand, TracedArray, current, guarded_value, record, replaces
 from ...trace.concrete_values import whole
 from ...trace.exception_context import inside_try
 from ...trace.local_arrays import TracedLocalArray, holds_traced
@@ -60,11 +60,11 @@ def _attempt(function: Callable[..., object], arguments: list[object], out: Trac
         function(*[float(see(g, action)) if isinstance(g, TracedArray) else g for g in arguments])
 
 
-def _log(x: object, base: object = math.e) -> object:
+def _log(x: Array, base: Operand = math.e) -> object:
     return np.log(x) if base is math.e else np.log(x) / np.log(base)
 
 
-def _is_close(a: object, b: object, *, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> bool:
+def _is_close(a: Array, b: Array, *, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> bool:
     """``math.isclose``: an infinity is close to itself alone."""
     if rel_tol < 0.0 or abs_tol < 0.0:
         raise ValueError("tolerances must be non-negative")
@@ -73,14 +73,14 @@ def _is_close(a: object, b: object, *, rel_tol: float = 1e-9, abs_tol: float = 0
     return bool(np.equal(a, b) | np.isfinite(a) & np.isfinite(b) & close)
 
 
-def _parts(x: object) -> tuple[object, int]:
+def _parts(x: Array) -> tuple[object, int]:
     """``math.frexp``: mantissa and exponent."""
     mantissa, exponent = np.frexp(x)
     return mantissa, int(exponent)
 
 
-def _sums(values: Iterable[object]) -> object:
-    total: object = 0.0
+def _sums(values: Iterable[Operand]) -> Operand:
+    total: Operand = 0.0
     for value in values:
         total = total + value
     return total
@@ -135,7 +135,7 @@ def _of_sequences(function: Callable[..., object], call: Callable[..., object]) 
     replaces(function)(answer)
 
 
-def _product(values: Iterable[object], *, start: object = 1) -> object:
+def _product(values: Iterable[Operand], *, start: Operand = 1) -> Operand:
     for value in values:
         start = start * value
     return start

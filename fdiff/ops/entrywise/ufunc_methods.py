@@ -12,7 +12,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import INT
 from ...primitive import UFUNC_METHODS, UFUNCS
-from ...trace import TracedArray
+from ...trace import Array, TracedArray
 from ..along_axes.cumulative import cumsum_call
 from ..along_axes.data_dependent_shapes import look_if_traced
 from ..along_axes.reductions import as_scalar, passed
@@ -26,7 +26,7 @@ def _fold(ufunc: np.ufunc) -> Callable[..., object]:
     """``ufunc.reduce`` as a left fold: one op for each entry."""
 
     def reduce(
-        x: object, axis: object = 0, dtype: object = None, keepdims: bool = False, initial: object = None, where: object = True
+        x: Array, axis: object = 0, dtype: object = None, keepdims: bool = False, initial: object = None, where: object = True
     ) -> object:
         refuse(ufunc, {"where": where})
         array = _loop_typed(ufunc, x, dtype)
@@ -57,8 +57,8 @@ def _loop_typed(ufunc: np.ufunc, x: object, dtype: object) -> TracedArray:
     return array.astype(dtype if dtype is not None else ufunc.reduce(np.ones(1, array.dtype)).dtype)
 
 
-def _accumulate(ufunc: np.ufunc) -> Callable[..., TracedArray]:
-    def accumulate(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
+def _accumulate(ufunc: np.ufunc) -> Callable[..., Array]:
+    def accumulate(x: object, axis: int = 0, dtype: object = None) -> Array:
         array = _loop_typed(ufunc, x, dtype)
         at = normal_axis(axis, array.ndim)
         rows = list(np.moveaxis(array, at, 0))
@@ -89,14 +89,14 @@ def _segments(indices: object, n: int) -> list[np.ndarray]:
     return [np.arange(i, j if i < j else i + 1) for i, j in zip(starts.tolist(), ends, strict=True)]
 
 
-def reduceat(ufunc: np.ufunc) -> Callable[..., TracedArray]:
+def reduceat(ufunc: np.ufunc) -> Callable[..., Array]:
     """``ufunc.reduceat``: one reduction of all segments, padded to one length with the identity.
 
     For a ufunc without an identity, one reduction for each segment.
     """
     identity = {np.add: 0, np.multiply: 1}.get(ufunc)
 
-    def answer(array: object, indices: object, axis: int = 0, dtype: object = None) -> TracedArray:
+    def answer(array: object, indices: object, axis: int = 0, dtype: object = None) -> Array:
         x = np.moveaxis(traced(array), axis, 0)
         segments = _segments(indices, x.shape[0])
         if identity is None or not segments:

@@ -17,7 +17,7 @@ from ...arraytype import ArrayType, promote
 from ...facets import AxisMap, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import UFUNCS, Sample
-from ...trace import TracedArray, applied, apply, implements
+from ...trace import Array, TracedArray, applied, apply, implements
 from .. import late_term_rules
 from ..entrywise.families import kind_of, multilinear, refuse
 from ..rewrites.contraction_rewrites import (
@@ -115,7 +115,7 @@ def _reduced_operand(x: TracedArray, labels: str, keep: str) -> tuple[TracedArra
     return x, labels
 
 
-def _permuted(x: TracedArray, labels: str, out: str) -> TracedArray:
+def _permuted(x: TracedArray, labels: str, out: str) -> Array:
     return np.transpose(x, [labels.index(s) for s in out])
 
 
@@ -167,7 +167,7 @@ def _interleaved(operands: tuple[object, ...]) -> tuple[str, tuple[object, ...]]
 @implements(np.einsum)
 def einsum(
     subscripts: object, *operands: object, optimize: object = False, dtype: object = None, order: str = "K", casting: str = "safe"
-) -> TracedArray:
+) -> Array:
     """``np.einsum``: canonical two-operand contractions, in the order ``np.einsum_path`` finds."""
     if not isinstance(subscripts, str):
         subscripts, operands = _interleaved((subscripts, *operands))
@@ -241,18 +241,18 @@ def matmul(x: object, y: object, **keywords: object) -> TracedArray:
 UFUNCS[np.matmul] = matmul
 
 
-def vecdot(x: object, y: object, **keywords: object) -> TracedArray:
+def vecdot(x: object, y: Array, **keywords: object) -> TracedArray:
     """Inner products along the last axis."""
     refuse(np.vecdot, keywords)
     return np.sum(np.multiply(np.conjugate(traced(x)), y), axis=-1)
 
 
-def matvec(x: object, y: object, **keywords: object) -> TracedArray:
+def matvec(x: Array, y: object, **keywords: object) -> TracedArray:
     refuse(np.matmul, keywords)
     return np.matmul(x, np.expand_dims(traced(y), -1))[..., 0]
 
 
-def vecmat(x: object, y: object, **keywords: object) -> TracedArray:
+def vecmat(x: object, y: Array, **keywords: object) -> TracedArray:
     refuse(np.matmul, keywords)
     return np.matmul(np.expand_dims(np.conjugate(traced(x)), -2), y)[..., 0, :]
 
@@ -263,7 +263,7 @@ if hasattr(np, "matvec"):  # since NumPy 2.2
 
 
 @implements(np.dot, method="dot")
-def dot(x: object, y: object, out: object = None) -> TracedArray:
+def dot(x: object, y: object, out: object = None) -> Array:
     """Inner product of vectors, matrix product of matrices, NumPy's rule for all else."""
     a, b = traced(x), traced(y)
     if not a.ndim or not b.ndim:
@@ -275,7 +275,7 @@ def dot(x: object, y: object, out: object = None) -> TracedArray:
 
 
 @implements(np.inner)
-def inner(x: object, y: object) -> TracedArray:
+def inner(x: object, y: object) -> Array:
     a, b = traced(x), traced(y)
     if not a.ndim or not b.ndim:
         return np.multiply(a, b)
@@ -284,7 +284,7 @@ def inner(x: object, y: object) -> TracedArray:
 
 
 @implements(np.vdot)
-def vdot(x: object, y: object) -> TracedArray:
+def vdot(x: object, y: object) -> Array:
     left = traced(x)
     if left.dtype.kind == "c":
         left = np.conjugate(left)
@@ -329,7 +329,7 @@ def tensordot(x: object, y: object, axes: object = 2) -> TracedArray:
 
 
 @implements(np.cross)
-def cross(a: object, b: object, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> TracedArray:
+def cross(a: object, b: object, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
     """Vector product along an axis of length 3."""
     if axis is not None:
         axisa = axisb = axisc = axis

@@ -14,7 +14,16 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import promote, real_dtype
 from ...errors import warn
-from ...trace import TracedArray, apply, apply_many, guarded_value, implements, unsupported
+from ...trace import (
+    Array,
+    Operand,
+    TracedArray,
+    apply,
+    apply_many,
+    guarded_value,
+    implements,
+    unsupported,
+)
 from ..along_axes.reductions import as_scalar
 from ..entrywise.families import kind_of
 from ..entrywise.kink_marks import marked
@@ -65,7 +74,7 @@ def _equal(w: TracedArray) -> TracedArray:
     return np.any(same & ~np.eye(w.shape[-1], dtype=bool), axis=(-2, -1))
 
 
-def _marked_vectors(v: TracedArray, w: TracedArray, function: str, point: str) -> TracedArray:
+def _marked_vectors(v: TracedArray, w: TracedArray, function: str, point: str) -> Array:
     """The vectors, marked as without a derivative where two values of their matrix are equal."""
     return marked(v, lambda: np.expand_dims(_equal(w), (-2, -1)), function, point)
 
@@ -96,24 +105,28 @@ def eigvals_call(a: object) -> TracedArray:
     return apply(eigvals, x, real=not _ALWAYS_COMPLEX and has_real_spectrum(x))
 
 
+def _singular_values(x: TracedArray, *, hermitian: bool = False) -> Array:
+    return _values(apply(svdvals, _matrices(x, square=bool(hermitian)), hermitian=bool(hermitian)))
+
+
 @implements(np.linalg.svd)
-def svd_call(a: object, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> object:
+def svd_call(a: object, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Array | tuple[Array, ...]:
     """Singular value decomposition; vectors of the null spaces rotate as little as possible."""
     x = _matrices(a, square=bool(hermitian))
     if not compute_uv:
-        return _values(apply(svdvals, x, hermitian=bool(hermitian)))
+        return _singular_values(x, hermitian=hermitian)
     u, s, vh = apply_many(svd, x, full=bool(full_matrices), hermitian=bool(hermitian))
     u, vh = (_marked_vectors(q, s, "numpy.linalg.svd", "equal singular values") for q in (u, vh))
     return SVDResult(u, _values(s), vh)
 
 
-def _values(s: TracedArray) -> TracedArray:
+def _values(s: TracedArray) -> Array:
     return marked(s, lambda: s == 0, "numpy.linalg.svd", "a singular value of 0")
 
 
 @implements(np.linalg.svdvals)
-def svdvals_call(x: object, /) -> TracedArray:
-    return svd_call(x, compute_uv=False)
+def svdvals_call(x: object, /) -> Array:
+    return _singular_values(x)
 
 
 @implements(np.linalg.qr)
@@ -184,14 +197,14 @@ def lstsq(a: object, b: object, rcond: object = None) -> tuple[TracedArray, ...]
 
 
 @implements(np.linalg.matrix_rank)
-def matrix_rank(A: object, tol: object = None, hermitian: bool = False, *, rtol: object = None) -> TracedArray:
+def matrix_rank(A: object, tol: Operand | None = None, hermitian: bool = False, *, rtol: Operand | None = None) -> TracedArray:
     """Number of singular values above a bound."""
     if rtol is not None and tol is not None:
         raise ValueError("`tol` and `rtol` can't be both set.")
     x = traced(A)
     if x.ndim < 2:
         return scalar_if_0d(np.any(x != 0).astype(np.int64))
-    s = svd_call(x, compute_uv=False, hermitian=hermitian)
+    s = _singular_values(x, hermitian=hermitian)
     if tol is None:
         factor = max(x.shape[-2:]) * np.finfo(s.dtype).eps if rtol is None else np.expand_dims(rtol, -1)
         bound = np.max(s, axis=-1, keepdims=True, initial=0) * factor
@@ -201,13 +214,13 @@ def matrix_rank(A: object, tol: object = None, hermitian: bool = False, *, rtol:
 
 
 @implements(np.linalg.cond)
-def cond(x: object, p: object = None) -> TracedArray:
+def cond(x: object, p: object = None) -> Array:
     """Condition number: infinite for singular matrices."""
     a = traced(x)
     if a.size == 0 and 0 in a.shape[-2:]:
         raise np.linalg.LinAlgError("cond is not defined on empty arrays")
     if p is None or p in (2, -2):
-        s = svd_call(a, compute_uv=False)
+        s = _singular_values(a)
         ratio = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     else:
         a = _matrices(a, square=True)
@@ -218,7 +231,7 @@ def cond(x: object, p: object = None) -> TracedArray:
 
 
 @implements(np.linalg.tensorsolve)
-def tensorsolve(a: object, b: object, axes: Sequence[int] | None = None) -> TracedArray:
+def tensorsolve(a: object, b: object, axes: Sequence[int] | None = None) -> Array:
     """Solution of ``tensordot(a, x, x.ndim) == b``."""
     left, right = traced(a), traced(b)
     if axes is not None:
@@ -235,7 +248,7 @@ def tensorsolve(a: object, b: object, axes: Sequence[int] | None = None) -> Trac
 
 
 @implements(np.linalg.tensorinv)
-def tensorinv(a: object, ind: int = 2) -> TracedArray:
+def tensorinv(a: object, ind: int = 2) -> Array:
     """Inverse with respect to `tensordot` over the first `ind` axes."""
     x = traced(a)
     if ind <= 0:

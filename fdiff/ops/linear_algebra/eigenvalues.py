@@ -26,7 +26,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType, real_dtype
 from ...primitive import ZERO, Sample
-from ...trace import TracedArray, apply, apply_many, guarded_value
+from ...trace import Array, TracedArray, apply, apply_many, guarded_value
 from ..entrywise.families import add_up, flat_op
 from .matrix_ops import solve
 from .stacked_matrices import (
@@ -49,7 +49,7 @@ from .stacked_matrices import (
 # --- what the rules are made of ---------------------------------------------------------------
 
 
-def reciprocal_gaps(w: TracedArray) -> TracedArray:
+def reciprocal_gaps(w: TracedArray) -> Array:
     """``1 / (w[j] - w[i])`` at ``[i, j]``: NaN where both are equal up to rounding, 0 on the diagonal."""
     apart = np.expand_dims(w, -2) - np.expand_dims(w, -1)
     same = np.eye(w.shape[-1], dtype=bool)
@@ -68,12 +68,12 @@ def row_mask(v: TracedArray, k: int) -> np.ndarray:
     return row
 
 
-def phase_rates(moved: object, v: TracedArray, row: object) -> TracedArray:
+def phase_rates(moved: Array, v: TracedArray, row: object) -> TracedArray:
     """For each column, the rate of the phase of the entry that the mask `one` marks; LAPACK keeps that phase 0."""
     return np.sum(np.imag(moved) * row, axis=-2) * reciprocal_or_zero(np.sum(np.real(v) * row, axis=-2))
 
 
-def _phase_fixed(moved: object, v: TracedArray, row: object) -> TracedArray:
+def _phase_fixed(moved: Array, v: TracedArray, row: object) -> Array:
     """The tangent of the columns of `v`, with the change of phase that keeps the marked entries real."""
     return moved - 1j * scale_columns(v, phase_rates(moved, v, row)) if v.dtype.kind == "c" else moved
 
@@ -83,20 +83,20 @@ def release_phases(v_bar: object, v: TracedArray, row: object, turn: object) -> 
     return v_bar - 1j * scale_columns(row, turn * reciprocal_or_zero(np.sum(np.real(v) * row, axis=-2)))
 
 
-def phase_cotangents(v: object, v_bar: object) -> TracedArray:
+def phase_cotangents(v: Array, v_bar: object) -> TracedArray:
     return np.imag(np.sum(np.conjugate(v) * v_bar, axis=-2))
 
 
 # --- eigenvalues of Hermitian matrices: one triangle is read ----------------------------------
 
 
-def hermitian_of_triangle(dot: TracedArray, uplo: str) -> TracedArray:
+def hermitian_of_triangle(dot: TracedArray, uplo: str) -> Array:
     """The Hermitian matrix of which NumPy reads one triangle, and the real part of the diagonal."""
     strict = np.tril(dot, -1) if uplo == "L" else np.triu(dot, 1)
     return strict + mh(strict) + np.real(dot) * eye_like(dot)
 
 
-def triangle_cotangent(x_bar: TracedArray, uplo: str) -> TracedArray:
+def triangle_cotangent(x_bar: TracedArray, uplo: str) -> Array:
     """The transpose of `hermitian_of_triangle`."""
     both = x_bar + mh(x_bar)
     return (np.tril(both, -1) if uplo == "L" else np.triu(both, 1)) + np.real(x_bar) * eye_like(x_bar)

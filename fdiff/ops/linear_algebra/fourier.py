@@ -16,7 +16,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType, real_dtype
 from ...errors import warn
 from ...primitive import FUNCTIONS, Sample
-from ...trace import TracedArray, apply, implements
+from ...trace import Array, TracedArray, apply, implements
 from ..entrywise.families import linear
 from ..entrywise.sample_domains import plane, real
 from ..shapes.axis_numbers import normal_axis
@@ -64,7 +64,7 @@ def _rdft_transpose(bar: TracedArray, src: ArrayType, *, axis: int, norm: str) -
     return apply(irdft, weighted, axis=axis, norm=OPPOSITE[norm], n=n)
 
 
-def _irdft_transpose(bar: TracedArray, src: ArrayType, *, axis: int, norm: str, n: int) -> TracedArray:
+def _irdft_transpose(bar: TracedArray, src: ArrayType, *, axis: int, norm: str, n: int) -> Array:
     spectrum = apply(rdft, bar, axis=axis, norm=OPPOSITE[norm])
     return np.conjugate(spectrum) * _half(n, 1.0, 2.0, spectrum, axis)
 
@@ -101,7 +101,7 @@ def _fitted(x: TracedArray, n: int, axis: int) -> TracedArray:
     return apply(unslice, x, starts=(0,) * x.ndim, steps=(1,) * x.ndim, shape=_with(x.shape, axis, n))
 
 
-def _checked(x: object, n: object, axis: int, default: Callable[[int], int], norm: object) -> tuple[TracedArray, int, int, str]:
+def _checked(x: object, n: int | None, axis: int, default: Callable[[int], int], norm: str | None) -> tuple[TracedArray, int, int, str]:
     """The array, a length of at least 1, an axis counted from the front, a norm that exists."""
     a = traced(x)
     length = default(a.shape[axis]) if n is None else n
@@ -155,7 +155,7 @@ def hfft(a: object, n: int | None = None, axis: int = -1, norm: str | None = Non
 
 
 @implements(np.fft.ihfft)
-def ihfft(a: object, n: int | None = None, axis: int = -1, norm: str | None = None, out: object = None) -> TracedArray:
+def ihfft(a: object, n: int | None = None, axis: int = -1, norm: str | None = None, out: object = None) -> Array:
     return np.conjugate(rfft(a, n, axis, _opposite(norm)))
 
 
@@ -233,17 +233,17 @@ for _name, _several in (("fft2", fftn), ("ifft2", ifftn), ("rfft2", rfftn), ("ir
 # --- the zero frequency in the middle ---------------------------------------------------------
 
 
-def _shifted(x: object, axes: int | Axes, steps: Callable[[int], int]) -> TracedArray:
+def _shifted(x: object, axes: int | Axes, steps: Callable[[int], int]) -> Array:
     a = traced(x)
     places = tuple(range(a.ndim)) if axes is None else (axes,) if isinstance(axes, (int, np.integer)) else tuple(axes)
     return np.roll(a, tuple(steps(a.shape[k]) for k in places), places)
 
 
 @implements(np.fft.fftshift)
-def fftshift(x: object, axes: int | Axes = None) -> TracedArray:
+def fftshift(x: object, axes: int | Axes = None) -> Array:
     return _shifted(x, axes, lambda n: n // 2)
 
 
 @implements(np.fft.ifftshift)
-def ifftshift(x: object, axes: int | Axes = None) -> TracedArray:
+def ifftshift(x: object, axes: int | Axes = None) -> Array:
     return _shifted(x, axes, lambda n: -(n // 2))

@@ -12,7 +12,7 @@ from operator import index
 import fdiff.intact_numpy as np
 
 from ...arraytype import promote
-from ...trace import TracedArray, apply, apply_many, implements, unsupported
+from ...trace import Array, TracedArray, apply, apply_many, implements, unsupported
 from ..entrywise.families import kind_of
 from ..shapes.shaping import reshape_call, scalar_if_0d, traced
 from .cholesky import cholesky_
@@ -81,7 +81,7 @@ def slogdet_call(a: object) -> object:
 
 
 @implements(np.linalg.cholesky)
-def cholesky(a: object, /, *, upper: bool = False) -> TracedArray:
+def cholesky(a: object, /, *, upper: bool = False) -> Array:
     """Lower factor of a symmetric positive definite matrix; the lower triangle is read."""
     matrix = _square(a, "cholesky")
     attempt("cholesky", mt(matrix) if upper else matrix)
@@ -97,19 +97,19 @@ for _function, _like in ((np.linalg.matmul, np.matmul), (np.linalg.vecdot, np.ve
 
 
 @implements(np.linalg.outer)
-def outer(x1: object, x2: object, /) -> TracedArray:
+def outer(x1: Array, x2: Array, /) -> Array:
     if np.ndim(x1) != 1 or np.ndim(x2) != 1:
         raise ValueError("Input arrays must be one-dimensional")
     return np.outer(traced(x1), x2)
 
 
 @implements(np.linalg.cross)
-def cross(x1: object, x2: object, /, *, axis: int = -1) -> TracedArray:
+def cross(x1: object, x2: Array, /, *, axis: int = -1) -> Array:
     return np.cross(traced(x1), x2, axis=axis)
 
 
 @implements(np.linalg.diagonal)
-def diagonal_call(x: object, /, *, offset: int = 0) -> TracedArray:
+def diagonal_call(x: object, /, *, offset: int = 0) -> Array:
     return np.diagonal(traced(x), offset, -2, -1)
 
 

@@ -8,13 +8,14 @@ algorithmic differentiation", Advances in Automatic Differentiation, Springer 20
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType, broadcast
 from ...primitive import PRIMITIVES, ZERO, Sample
-from ...trace import TracedArray, apply, current
+from ...trace import Array, TracedArray, apply, current
 from ...trace.concrete_values import choosing
 from ...trace.exception_context import inside_try
 from ...trace.function_to_tape import record
@@ -60,12 +61,12 @@ def _two_each(a: ArrayType) -> tuple[ArrayType, ...]:
     return _scalar_each(a) * 2
 
 
-def _weighted(bar: object, matrix: TracedArray) -> TracedArray:
+def _weighted(bar: Array, matrix: TracedArray) -> Array:
     """A number for each matrix of the stack times that matrix."""
     return np.expand_dims(bar, (-2, -1)) * matrix
 
 
-def _paired(a: object, b: object) -> TracedArray:
+def _paired(a: Array, b: Array) -> TracedArray:
     """The inner product of two matrices, for each matrix of the stack."""
     return np.sum(a * b, axis=(-2, -1))
 
@@ -167,19 +168,19 @@ _REGULAR, _ROUTINE = Sample(regular_matrices(3), cotangent_kernels=False), {"scr
 cofactor = stacked_op("cofactor", same_type, cofactors, _cofactor_moves, _cofactor_moves, _REGULAR, **_ROUTINE)
 
 
-def _det_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+def _det_jvp(dots: Bars, args: Args, outs: Args) -> Sequence[object]:
     return [_paired(apply(cofactor, args[0]), dots[0])]
 
 
-def _det_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+def _det_vjp(bars: Bars, args: Args, outs: Args) -> Sequence[object]:
     return [_weighted(bars[0], apply(cofactor, args[0]))]
 
 
-def _slogdet_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+def _slogdet_jvp(dots: Bars, args: Args, outs: Args) -> Sequence[object]:
     return [ZERO, _paired(mt(apply(inv, args[0])), dots[0])]
 
 
-def _slogdet_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+def _slogdet_vjp(bars: Bars, args: Args, outs: Args) -> Sequence[object]:
     return [ZERO if bars[1] is ZERO else _weighted(bars[1], mt(apply(inv, args[0])))]
 
 

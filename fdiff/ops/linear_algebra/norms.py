@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fdiff.intact_numpy as np
 
-from ...trace import TracedArray, implements
+from ...trace import Array, TracedArray, implements
 from ..along_axes.reductions import as_scalar
 from ..along_axes.statistics import root
 from ..entrywise.kink_marks import kink_search, marked
@@ -18,12 +18,12 @@ NORM = "numpy.linalg.norm"
 _START = ({}, {"initial": 0.0})  # largest of nothing
 
 
-def _squares(a: TracedArray) -> TracedArray:
+def _squares(a: TracedArray) -> Array:
     return np.square(a) if a.dtype.kind != "c" else np.square(np.real(a)) + np.square(np.imag(a))
 
 
 @implements(np.linalg.norm)
-def norm(x: object, ord: object = None, axis: object = None, keepdims: bool = False) -> TracedArray:
+def norm(x: object, ord: object = None, axis: object = None, keepdims: bool = False) -> Array:
     """Vector and matrix norms of every order.
 
     The 2-norm at 0 has slope 0. Spectral and nuclear norms are made of singular values.
@@ -41,7 +41,7 @@ def norm(x: object, ord: object = None, axis: object = None, keepdims: bool = Fa
     return _matrix_norm(a, ord, axes if axis is None else tuple(int(k) % a.ndim for k in np.atleast_1d(axis)), keepdims=keepdims)
 
 
-def _vector_norm(a: TracedArray, ord: object, axis: int, *, keepdims: bool) -> TracedArray:
+def _vector_norm(a: TracedArray, ord: float | str | None, axis: int, *, keepdims: bool) -> Array:
     size = np.abs(a)
     keep = {"axis": axis, "keepdims": keepdims}
     if ord is None or ord == 2:
@@ -64,7 +64,7 @@ def _vector_norm(a: TracedArray, ord: object, axis: int, *, keepdims: bool) -> T
     return marked(out, lambda: total == 0, NORM, "0")
 
 
-def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> TracedArray:
+def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> Array:
     rows, cols = axes
     if ord in (None, "f", "fro"):
         return root(np.sum(_squares(a), axis=axes, keepdims=keepdims), NORM, "0")
@@ -79,7 +79,7 @@ def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims
     raise ValueError("Invalid norm order for matrices.")
 
 
-def _spectral_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> TracedArray:
+def _spectral_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> Array:
     """The norms made of singular values: the largest, the smallest, their sum."""
     s = np.linalg.svd(np.moveaxis(a, axes, (-2, -1)), compute_uv=False)
     if ord == "nuc":
@@ -90,7 +90,7 @@ def _spectral_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdi
 
 
 @implements(np.linalg.vector_norm)
-def vector_norm(x: object, /, *, axis: object = None, keepdims: bool = False, ord: object = 2) -> TracedArray:
+def vector_norm(x: object, /, *, axis: object = None, keepdims: bool = False, ord: object = 2) -> Array:
     """Norm of the array, or along axes, taken as one vector."""
     a = traced(x)
     axes = normal_axes(axis, a.ndim)
@@ -102,5 +102,5 @@ def vector_norm(x: object, /, *, axis: object = None, keepdims: bool = False, or
 
 
 @implements(np.linalg.matrix_norm)
-def matrix_norm(x: object, /, *, keepdims: bool = False, ord: object = "fro") -> TracedArray:
+def matrix_norm(x: object, /, *, keepdims: bool = False, ord: object = "fro") -> Array:
     return norm(x, ord, axis=(-2, -1), keepdims=keepdims)

@@ -16,7 +16,7 @@ from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, 
 import fdiff.intact_numpy as np
 
 from ...named_tuples import NamedTuple
-from ...trace import TracedArray
+from ...trace import Array, Operand, TracedArray
 from ..along_axes.data_dependent_shapes import look_if_traced
 from ..along_axes.sorting import sort
 from ..scipy_functions import replaces_if_traced
@@ -37,7 +37,7 @@ class PolynomialFamily(NamedTuple):
     prefix: str
     step: Callable[[int], tuple[float, float, float]]
 
-    def function(self, name: str) -> Callable[..., object]:
+    def function(self, name: str) -> Callable[..., Array]:
         return getattr(self.module, name.format(self.prefix))
 
 
@@ -51,23 +51,23 @@ FAMILIES = (
 )
 
 
-def _series(c: object) -> TracedArray:
+def _series(c: object) -> Array:
     array = np.atleast_1d(traced(c))
     return array if array.type.floating else array.astype(np.float64)
 
 
-def _times(factor: float, value: object) -> object:
+def _times(factor: float, value: Operand) -> Operand:
     return value if factor == 1.0 else factor * value
 
 
-def _evaluated(family: PolynomialFamily, x: object, c: object, *, tensor: bool = True) -> TracedArray:
+def _evaluated(family: PolynomialFamily, x: Operand, c: object, *, tensor: bool = True) -> Array:
     """Clenshaw's recurrence (MTAC 9, 1955; DLMF 3.11(ii)), which is Horner's rule for powers."""
-    at: object = x if type(x) in (int, float, complex) else traced(x)
+    at: Operand = x if type(x) in (int, float, complex) else traced(x)
     series = _series(c)
     if tensor:
         series = series.reshape((*series.shape, *(1,) * np.ndim(at)))
-    after: object = None
-    value: object = series[-1] + 0.0 * at
+    after: Array | None = None
+    value: Array = series[-1] + 0.0 * at
     for k in reversed(range(series.shape[0] - 1)):
         a, b, _ = family.step(k)
         slope = _times(a, at) + b if b else _times(a, at)
@@ -77,7 +77,7 @@ def _evaluated(family: PolynomialFamily, x: object, c: object, *, tensor: bool =
     return value
 
 
-def _basis(family: PolynomialFamily, x: object, deg: int) -> TracedArray:
+def _basis(family: PolynomialFamily, x: object, deg: int) -> Array:
     """All polynomials up to a degree, along a last axis."""
     degree = index(deg)
     if degree < 0:
@@ -100,12 +100,12 @@ def _register_values(family: PolynomialFamily) -> None:
     f = family.function
 
     @replaces_if_traced(f("{}val"))
-    def value(x: object, c: object, tensor: bool = True) -> TracedArray:
+    def value(x: object, c: object, tensor: bool = True) -> Array:
         return _evaluated(family, x, c, tensor=tensor)
 
     for depth in (2, 3):
 
-        def together(*args: object) -> TracedArray:
+        def together(*args: Array) -> Array:
             points, out = [traced(p) for p in args[:-1]], args[-1]
             if len({p.shape for p in points}) > 1:
                 raise ValueError(f"{', '.join('xyz'[: len(points)])} are incompatible")
@@ -113,13 +113,13 @@ def _register_values(family: PolynomialFamily) -> None:
                 out = _evaluated(family, point, out, tensor=k == 0)
             return out
 
-        def grid(*args: object) -> TracedArray:
+        def grid(*args: Array) -> Array:
             out = args[-1]
             for point in args[:-1]:
                 out = _evaluated(family, point, out)
             return out
 
-        def columns(*args: object) -> TracedArray:
+        def columns(*args: object) -> Array:
             *points, degrees = args
             parts = [_basis(family, p, d) for p, d in zip(points, degrees, strict=True)]
             out = parts[0]
@@ -133,7 +133,7 @@ def _register_values(family: PolynomialFamily) -> None:
         replaces_if_traced(f(f"{{}}vander{depth}d"))(columns)
 
     @replaces_if_traced(f("{}vander"))
-    def matrix(x: object, deg: int) -> TracedArray:
+    def matrix(x: object, deg: int) -> Array:
         return _basis(family, x, deg)
 
 
@@ -143,7 +143,7 @@ def _register_maps(family: PolynomialFamily) -> None:
     derivative, integral = f("{}der"), f("{}int")
 
     @replaces_if_traced(derivative)
-    def differentiate(c: object, m: int = 1, scl: object = 1, axis: int = 0) -> TracedArray:
+    def differentiate(c: object, m: int = 1, scl: Operand = 1, axis: int = 0) -> Array:
         series = _series(c)
         at = normal_axis(axis, series.ndim)
         matrix = derivative(np.eye(series.shape[at]), m)
@@ -172,7 +172,7 @@ def _register_maps(family: PolynomialFamily) -> None:
             replaces_if_traced(convert)(lambda c, convert=convert: _unit_map(convert, _series(c)))
 
 
-def _along(matrix: np.ndarray, series: TracedArray, axis: int) -> TracedArray:
+def _along(matrix: np.ndarray, series: TracedArray, axis: int) -> Array:
     own = matrix.astype(series.dtype)
     return np.moveaxis(np.tensordot(own, series, axes=(1, axis)), 0, axis)
 
@@ -182,13 +182,13 @@ def _as(series: TracedArray, new: TracedArray) -> TracedArray:
     return new.astype(series.dtype) if np.can_cast(new.dtype, series.dtype, "same_kind") else new
 
 
-def _unit_map(function: Callable[..., np.ndarray], series: TracedArray) -> TracedArray:
+def _unit_map(function: Callable[..., np.ndarray], series: TracedArray) -> Array:
     n = series.shape[0]
     rows = [_padded(function(e), n)[:n] for e in np.eye(n)]
     return np.tensordot(np.stack(rows, axis=1).astype(series.dtype), series, axes=(1, 0))
 
 
-def _trimmed(c: object) -> TracedArray:
+def _trimmed(c: object) -> Array:
     """Without the zeros at the end, as NumPy trims: they decide a shape."""
     series = _series(c)
     if series.ndim != 1:
@@ -208,7 +208,7 @@ def _register_algebra(family: PolynomialFamily) -> None:
 
     for name, combine in (("{}add", np.add), ("{}sub", np.subtract)):
 
-        def total(c1: object, c2: object, combine: np.ufunc = combine) -> TracedArray:
+        def total(c1: object, c2: object, combine: np.ufunc = combine) -> Array:
             left, right = _trimmed(c1), _trimmed(c2)
             n = max(left.shape[0], right.shape[0])
             return _trimmed(combine(*(concatenate_call([a, np.zeros(n - a.shape[0], a.dtype)]) for a in (left, right))))
@@ -216,7 +216,7 @@ def _register_algebra(family: PolynomialFamily) -> None:
         replaces_if_traced(f(name))(total)
 
     @replaces_if_traced(multiply)
-    def times(c1: object, c2: object) -> TracedArray:
+    def times(c1: object, c2: object) -> Array:
         left, right = _trimmed(c1), _trimmed(c2)
         n = left.shape[0] + right.shape[0] - 1
         table = np.zeros((n, left.shape[0], right.shape[0]), np.result_type(left.dtype, right.dtype))
@@ -231,7 +231,7 @@ def _register_zeros(family: PolynomialFamily) -> None:
     companion = f("{}companion")
 
     @replaces_if_traced(companion)
-    def companion_matrix(c: object) -> TracedArray:
+    def companion_matrix(c: object) -> Array:
         """Affine in the coefficients divided by the last."""
         series = _trimmed(c)
         n = series.shape[0]
@@ -254,12 +254,12 @@ def _register_zeros(family: PolynomialFamily) -> None:
         return sort(eigenvalues(companion_matrix(series)[::-1, ::-1]))
 
     @replaces_if_traced(f("{}fromroots"))
-    def from_roots(points: object) -> TracedArray:
+    def from_roots(points: object) -> Array:
         """Products of the factors, in powers of x; then the family's own basis."""
         line = np.atleast_1d(traced(points))
         if not line.shape[0]:
             return np.ones(1)
-        powers = poly(sort(line))[::-1]
+        powers = traced(poly(sort(line)))[::-1]
         return powers if family.prefix == "poly" else _unit_map(f("poly2{}"), powers)
 
 
@@ -267,7 +267,7 @@ def _register_fit(family: PolynomialFamily) -> None:
     """Least squares in the family's basis, of all degrees up to one or of those listed."""
 
     @replaces_if_traced(family.function("{}fit"))
-    def fit(x: object, y: object, deg: object, rcond: object = None, full: bool = False, w: object = None) -> object:
+    def fit(x: object, y: object, deg: Array, rcond: object = None, full: bool = False, w: object = None) -> object:
         if np.ndim(deg):
             chosen = sorted(int(d) for d in cast("Sequence[int]", deg))
             columns = lambda line, d: _basis(family, line, chosen[-1])[:, np.array(chosen)]  # noqa: E731 - one of two, as below

@@ -11,7 +11,7 @@ from operator import index
 
 import fdiff.intact_numpy as np
 
-from ...trace import TracedArray, implements
+from ...trace import Array, Operand, TracedArray, implements
 from ..along_axes.data_dependent_shapes import look_if_traced
 from ..along_axes.sampled_functions import convolve
 from ..along_axes.sorting import sort
@@ -20,11 +20,11 @@ from ..shapes.shaping import traced
 from .eigenvalues import eigvals_real_if_possible
 
 
-def _coefficients(p: object) -> TracedArray:
+def _coefficients(p: object) -> Array:
     return np.atleast_1d(traced(p.coeffs if isinstance(p, np.poly1d) else p))
 
 
-def _wrapped(value: object, *operands: object) -> object:
+def _wrapped(value: Array, *operands: object) -> object:
     """`value` as the ``poly1d`` it is if one of the arguments was one."""
     return np.poly1d(value) if any(isinstance(p, np.poly1d) for p in operands) else value
 
@@ -102,7 +102,7 @@ def polyint(p: object, m: int = 1, k: object = None) -> object:
 
 
 @implements(np.poly)
-def poly(seq_of_zeros: object) -> object:
+def poly(seq_of_zeros: object) -> Operand:
     """Coefficients from the zeros, or of the characteristic polynomial of a matrix."""
     zeros = np.atleast_1d(traced(seq_of_zeros))
     if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] != 0:
@@ -142,7 +142,7 @@ def roots(p: object) -> object:
 
 
 @implements(np.vander)
-def vander(x: object, N: int | None = None, increasing: bool = False) -> TracedArray:
+def vander(x: object, N: int | None = None, increasing: bool = False) -> Array:
     """Columns of powers."""
     line = traced(x)
     if line.ndim != 1:
@@ -203,7 +203,7 @@ def polyfit(x: object, y: object, deg: int, rcond: object = None, full: bool = F
 
 
 @implements(np.polyval)
-def polyval(p: object, x: object) -> object:
+def polyval(p: object, x: Array) -> object:
     """A polynomial by Horner's rule, the highest power first."""
     out: object = np.zeros_like(x)
     for coefficient in traced(p):

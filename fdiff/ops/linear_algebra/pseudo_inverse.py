@@ -13,7 +13,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, real_dtype
 from ...primitive import ZERO, Sample
-from ...trace import TracedArray, apply
+from ...trace import Array, TracedArray, apply
 from ..entrywise.broadcasting import all_mapped
 from ..entrywise.families import add_up, opaque_op
 from .eigenvalues import hermitian_of_triangle
@@ -85,7 +85,7 @@ class _PinvDerivative:
         self.left, self.right = x @ mh(x), mh(x) @ x
         self.cut = a - a @ (x @ a) if truncates else a  # of which only truncation asks
 
-    def off_rows(self, y: object) -> TracedArray:
+    def off_rows(self, y: Array) -> Array:
         """``y (I - A X)``."""
         return y - (y @ self.a) @ self.x
 
@@ -102,7 +102,7 @@ class _PinvDerivative:
         last = apply(stein, cut @ self.cut, self.off_columns(cut @ dot @ x + turned) @ self.right, self.right)
         return middle + last - x @ dot @ x
 
-    def pull(self, x_bar: TracedArray) -> TracedArray:
+    def pull(self, x_bar: TracedArray) -> Array:
         """The transpose of `push`; the projectors are Hermitian, and so are both operators."""
         x, y, z = self.x, x_bar, x_bar
         if self.truncates:
@@ -123,24 +123,24 @@ def _pinv(a: np.ndarray, rcond: np.ndarray, *, hermitian: bool, truncates: bool)
     return np.linalg.pinv(a, rcond, hermitian)
 
 
-def _pinv_jvp(dots: Bars, args: Args, outs: Args, *, hermitian: bool, truncates: bool) -> list[object]:
+def _pinv_jvp(dots: Bars, args: Args, outs: Args, *, hermitian: bool, truncates: bool) -> Sequence[object]:
     if dots[0] is ZERO:
         return [ZERO]
     whole = _symmetric_whole(args[0], hermitian=hermitian)
     return [_PinvDerivative(whole, outs[0], truncates=truncates).push(matrix_tangent(dots[0], hermitian=hermitian))]
 
 
-def _pinv_vjp(bars: Bars, args: Args, outs: Args, *, hermitian: bool, truncates: bool) -> list[object]:
+def _pinv_vjp(bars: Bars, args: Args, outs: Args, *, hermitian: bool, truncates: bool) -> Sequence[object]:
     whole = _symmetric_whole(args[0], hermitian=hermitian)
     a_bar = _PinvDerivative(whole, outs[0], truncates=truncates).pull(hermitian_cotangents(bars)[0])
     return [matrix_cotangent(a_bar, args[0], hermitian=hermitian), ZERO]
 
 
-def _symmetric_whole(a: TracedArray, *, hermitian: bool) -> TracedArray:
+def _symmetric_whole(a: TracedArray, *, hermitian: bool) -> Array:
     return hermitian_of_triangle(a, "L") if hermitian else a
 
 
-def _pinv_batch(args: Args, mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+def _pinv_batch(args: Args, mapped: Sequence[bool], size: int, **params: object) -> Sequence[object]:
     a, rcond = args
     (a,) = all_mapped([a], mapped[:1], size)
     lines = (size, *(1,) * (a.ndim - 2 - rcond.ndim), *rcond.shape[1:])

@@ -12,7 +12,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...primitive import ZERO
-from ...trace import TracedArray, apply
+from ...trace import Array, TracedArray, apply
 from ..entrywise.families import add_up, flat_op
 from .matrix_ops import solve
 from .singular_values import orthogonal_part
@@ -84,7 +84,7 @@ def _orthonormal(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 flips = flat_op("qr_flips", lambda q: (ArrayType((*q.shape[:-2], q.shape[-1]), q.dtype),), _flips, _orthonormal)
 
 
-def complete_q(q: TracedArray) -> TracedArray:
+def complete_q(q: TracedArray) -> Array:
     """All columns of the product of the reflections whose first columns are `q`.
 
     That product is I - Y T Y' with Y = [Y1; Y2] unit lower and T upper triangular. Its first columns

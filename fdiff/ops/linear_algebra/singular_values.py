@@ -7,11 +7,13 @@ entry by entry. Sources: J. Townsend, "Differentiating the singular value decomp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, real_dtype
-from ...primitive import ZERO, Sample
-from ...trace import TracedArray, apply_many
+from ...primitive import ZERO, Sample, Zero
+from ...trace import Array, Operand, TracedArray, apply_many
 from ..entrywise.families import add_up
 from .eigenvalues import (
     hermitian_of_triangle,
@@ -47,23 +49,23 @@ def _svd_type(a: ArrayType, *, full: bool, hermitian: bool) -> tuple[ArrayType, 
     return ArrayType((*stack, *u), a.dtype), ArrayType((*stack, *s), real_dtype(a.dtype)), ArrayType((*stack, *vh), a.dtype)
 
 
-def matrix_tangent(dot: TracedArray, *, hermitian: bool) -> TracedArray:
+def matrix_tangent(dot: TracedArray, *, hermitian: bool) -> Array:
     """The tangent of the decomposed matrix; if `hermitian`, NumPy reads its lower triangle alone."""
     return hermitian_of_triangle(dot, "L") if hermitian else dot
 
 
-def matrix_cotangent(a_bar: TracedArray, a: TracedArray, *, hermitian: bool) -> TracedArray:
+def matrix_cotangent(a_bar: TracedArray, a: TracedArray, *, hermitian: bool) -> Array:
     return tape_cotangent(triangle_cotangent(a_bar, "L") if hermitian else a_bar, a)
 
 
-def _thin(outs: Args) -> tuple[TracedArray, TracedArray, TracedArray]:
+def _thin(outs: Args) -> tuple[TracedArray, TracedArray, Array]:
     """``(U, s, V)`` with as many columns as there are singular values."""
     u, s, vh = outs
     k = s.shape[-1]
     return u[..., :k], s, mh(vh[..., :k, :])
 
 
-def _sums(s: TracedArray) -> TracedArray:
+def _sums(s: TracedArray) -> Array:
     """``1 / (s[i] + s[j])``, and 0 where both are 0."""
     return reciprocal_or_zero(np.expand_dims(s, -2) + np.expand_dims(s, -1))
 
@@ -73,7 +75,7 @@ def orthogonal_part(q: TracedArray, x: object) -> TracedArray:
     return x - q @ (mh(q) @ x)
 
 
-def _widened(q: TracedArray, q_dot: TracedArray, away: TracedArray) -> TracedArray:
+def _widened(q: TracedArray, q_dot: TracedArray, away: TracedArray) -> Array:
     """The tangent of all columns of a unitary `q`, from the tangent of its first columns, whose orthogonal part is `away`.
 
     A rotation of the other columns among themselves is not determined by the matrix; it is taken as zero.
@@ -90,7 +92,7 @@ def _narrowed(q: TracedArray, q_bar: TracedArray, k: int) -> TracedArray:
     return q_bar[..., :k] if q.shape[-1] == k else q_bar[..., :k] - q[..., k:] @ (mh(rest) @ q[..., :k])
 
 
-def _real_side(u: TracedArray, v: TracedArray, at_u: object, at_v: object) -> tuple[TracedArray, object]:
+def _real_side(u: TracedArray, v: TracedArray, at_u: Array, at_v: Array) -> tuple[TracedArray, Array]:
     """The factor (U or V) whose first row LAPACK's bidiagonal reduction leaves real, and its tangent or cotangent."""
     return (v, at_v) if u.shape[-2] >= v.shape[-2] else (u, at_u)
 
@@ -118,7 +120,7 @@ def _svd_jvp(dots: Bars, args: Args, outs: Args, *, full: bool, hermitian: bool)
     return [_widened(outs[0], u_dot, u_away), s_dot, mh(_widened(mh(outs[2]), v_dot, v_away))]
 
 
-def _turned_back(outs: Args, u_bar: object, v_bar: object) -> tuple[TracedArray, TracedArray]:
+def _turned_back(outs: Args, u_bar: Array, v_bar: Array) -> tuple[Array, Array]:
     """The transpose of the common change of phase of U and V that keeps one row real."""
     u, s, v = _thin(outs)
     k = s.shape[-1]
@@ -130,7 +132,7 @@ def _turned_back(outs: Args, u_bar: object, v_bar: object) -> tuple[TracedArray,
     return (u_bar, bar) if held is v else (bar, v_bar)
 
 
-def _svd_vjp(bars: Bars, args: Args, outs: Args, *, full: bool, hermitian: bool) -> list[object]:
+def _svd_vjp(bars: Bars, args: Args, outs: Args, *, full: bool, hermitian: bool) -> Sequence[object]:
     u, s, v = _thin(outs)
     u_bar, s_bar, vh_bar = hermitian_cotangents(bars)
     none = np.zeros(s.shape, s.dtype)
@@ -147,7 +149,7 @@ def _svd_vjp(bars: Bars, args: Args, outs: Args, *, full: bool, hermitian: bool)
     return [matrix_cotangent(add_up([u @ inner @ mh(v), *away]), args[0], hermitian=hermitian)]
 
 
-def _pulled_vectors(q: TracedArray, whole: TracedArray, bar: object, s: TracedArray) -> tuple[object, object]:
+def _pulled_vectors(q: TracedArray, whole: TracedArray, bar: Array, s: TracedArray) -> tuple[Operand, Array | Zero]:
     """Half of ``Q^H bar`` within the span of the vectors Q, and the part of ``bar diag(1 / s)`` orthogonal to it."""
     if bar is ZERO:
         return 0.0, ZERO

@@ -96,7 +96,7 @@ def _series(slopes: Sequence[Tape], m: int, x: np.ndarray, numbers: Sequence[np.
         for q, (weight, slope) in enumerate(zip(weights, slopes, strict=True))
         if weight is not None
     ]
-    return sum(terms), np.abs(terms[-1])
+    return sum(terms[1:], start=terms[0]), np.abs(terms[-1])
 
 
 def _type(a: ArrayType, *others: ArrayType, f: Tape, count: int, uplo: str) -> tuple[ArrayType, ...]:
@@ -122,7 +122,7 @@ def _sum(a: TracedArray, matrices: Sequence[object], numbers: Sequence[object], 
     return apply(spectral_sum, a, *matrices, *numbers, f=f, count=len(matrices), uplo=uplo)
 
 
-def _jvp(dots: Bars, args: Args, outs: Args, *, f: Tape, count: int, uplo: str) -> list[object]:
+def _jvp(dots: Bars, args: Args, outs: Args, *, f: Tape, count: int, uplo: str) -> Sequence[object]:
     a, matrices, numbers = args[0], args[1 : count + 1], args[count + 1 :]
     terms: list[object] = []
     if dots[0] is not ZERO:
@@ -163,7 +163,7 @@ def _batch(args: Args, mapped: Sequence[bool], size: int, *, f: Tape, count: int
 spectral_sum = Primitive("spectral_sum", "opaque", Rules(_type, _evaluate, _jvp, _vjp, _batch))
 
 
-def _known_jvp(dots: Bars, args: Args, outs: Args, **params: object) -> list[object]:
+def _known_jvp(dots: Bars, args: Args, outs: Args, **params: object) -> Sequence[object]:
     return _jvp([dots[0], *dots[2:]], [args[0], *args[2:]], outs, count=0, **params)
 
 
@@ -172,7 +172,7 @@ def _known_vjp(bars: Bars, args: Args, outs: Args, **params: object) -> list[obj
     return [first, ZERO, *rest]
 
 
-def _known_batch(args: Args, mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+def _known_batch(args: Args, mapped: Sequence[bool], size: int, **params: object) -> Sequence[object]:
     core = [2, 2] + [0] * (len(args) - 2)
     x = args[1] if mapped[1] else np.broadcast_to(args[1], (size, *args[1].shape))
     a, _, *numbers = align_stacks([args[0], x, *args[2:]], [mapped[0], True, *mapped[2:]], core)

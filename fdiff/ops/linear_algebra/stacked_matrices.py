@@ -16,19 +16,19 @@ from ...arraytype import ArrayType, broadcast
 from ...facets import Lowering
 from ...kernel_rule import KernelRule, Kind, Routine
 from ...primitive import ZERO, Primitive, Sample
-from ...trace import TracedArray, apply_many
+from ...trace import Array, TracedArray, apply_many
 from ..entrywise.families import Arrays, opaque_op
 
 Args = Sequence[TracedArray]
 Bars = Sequence[object]
 
 
-def mt(x: object) -> TracedArray:
+def mt(x: Array) -> Array:
     """Transposes of the matrices: ``x.mT`` in NumPy."""
     return np.swapaxes(x, -1, -2)
 
 
-def mh(x: object) -> TracedArray:
+def mh(x: object) -> Array:
     """Conjugate transposes of the matrices."""
     return np.conjugate(mt(x))
 
@@ -55,12 +55,12 @@ def align_stacks(args: Args, mapped: Sequence[bool], core: Sequence[int]) -> lis
     ]
 
 
-def hermitian_cotangents(bars: Bars) -> list[object]:
+def hermitian_cotangents(bars: Bars) -> Sequence[object]:
     """Cotangents of the tape, whose pairing is ``Re(bar * dot)``, as cotangents of the pairing ``Re(tr(x_bar^H x_dot))``."""
     return [bar if bar is ZERO else np.conjugate(bar) for bar in bars]
 
 
-def tape_cotangent(x_bar: object, like: TracedArray) -> TracedArray:
+def tape_cotangent(x_bar: Array, like: TracedArray) -> Array:
     """The inverse of `hermitian_cotangents`, for the argument `like`: real if that is."""
     return np.conjugate(x_bar) if like.dtype.kind == "c" else np.real(x_bar)
 
@@ -70,17 +70,17 @@ def scale_columns(x: object, weights: object) -> TracedArray:
     return x * np.expand_dims(weights, -2)
 
 
-def diagonals_of(x: object) -> TracedArray:
+def diagonals_of(x: Array) -> Array:
     """The diagonals of the matrices, as vectors."""
     return np.diagonal(x, 0, -2, -1)
 
 
-def eye_like(x: TracedArray) -> np.ndarray:
+def eye_like(x: Array) -> np.ndarray:
     """The identity matrix as large as the last axis of `x`, in its dtype."""
     return np.eye(x.shape[-1], dtype=x.dtype)
 
 
-def reciprocal_or_zero(x: object) -> TracedArray:
+def reciprocal_or_zero(x: Array) -> Array:
     """``1 / x``, and 0 where x is 0."""
     zero = x == 0
     return np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, x))

@@ -9,6 +9,7 @@ from ..shapes.subscripts import LETTERS, parse, sizes_by_label
 from .rewrite_context import (
     Ids,
     Parameters,
+    axes_of,
     new,
     node_if,
     repeated_number,
@@ -93,7 +94,7 @@ def sum_of_products(b: Builder, args: Ids, params: Parameters) -> int | None:
 
     Spelled as a product it takes no array of all terms, and a routine for matrices.
     """
-    terms, axes = node_if(b, args[0], "multiply"), params["axes"]
+    terms, axes = node_if(b, args[0], "multiply"), axes_of(params)
     if terms is None or terms.type.dtype.kind not in "fc":
         return None
     shape = terms.type.shape

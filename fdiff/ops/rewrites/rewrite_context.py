@@ -18,6 +18,13 @@ UNIT, SCALED = "unit", "scaled"  # kinds: a constant with the one entry ±1; a p
 REPEATS = ("broadcast_to", "reshape")  # what repeats a number, or shapes it
 
 
+def axes_of(params: Parameters, name: str = "axes") -> Ids:
+    """The axes, or a shape, among the parameters of a node."""
+    axes = params[name]
+    assert isinstance(axes, tuple)
+    return axes
+
+
 def seeks(*kinds: str) -> Callable[[Rule], Rewrite]:
     """Decorator: the rule applies only where an argument is of one of these kinds."""
     return lambda rule: Rewrite(rule, frozenset(kinds))

@@ -8,6 +8,7 @@ from .rewrite_context import (
     SCALED,
     Ids,
     Parameters,
+    axes_of,
     new,
     node_if,
     repeated_number,
@@ -20,7 +21,7 @@ from .rewrite_context import (
 @Rewrite
 def one_broadcast(b: Builder, args: Ids, params: Parameters) -> int | None:
     """A broadcast needs no reshape that adds or drops leading ones; one broadcast is enough."""
-    shape: Ids = params["shape"]
+    shape = axes_of(params, "shape")
     reshaped = b.type(args[0]).shape
     if reshaped == shape:
         return args[0]
@@ -55,7 +56,7 @@ def one_reshape(b: Builder, args: Ids, params: Parameters) -> int | None:
 @Rewrite
 def one_transpose(b: Builder, args: Ids, params: Parameters) -> int | None:
     """A transpose to the order the axes have already, or of a transpose."""
-    axes: Ids = params["axes"]
+    axes = axes_of(params)
     if axes == tuple(range(len(axes))):
         return args[0]
     inner = node_if(b, args[0], "transpose")
@@ -94,7 +95,7 @@ def transpose_before_reshape(b: Builder, args: Ids, params: Parameters) -> int |
     inner = node_if(b, args[0], "reshape")
     if inner is None:
         return None
-    axes: Ids = params["axes"]
+    axes = axes_of(params)
     target = b.type(args[0]).shape
     groups = _joined_axes(b.type(inner.args[0]).shape, target)
     if groups is None or not any(len(group) > 1 for group in groups):
@@ -111,7 +112,7 @@ def transpose_before_reshape(b: Builder, args: Ids, params: Parameters) -> int |
 def sum_of_single_entries(b: Builder, args: Ids, params: Parameters) -> int | None:
     """A sum over axes of length one is a reshape; over no axes, the value."""
     source = b.type(args[0])
-    axes: Ids = params["axes"]
+    axes = axes_of(params)
     if all(source.shape[a] == 1 for a in axes):
         shape = tuple(n for k, n in enumerate(source.shape) if k not in axes)
         return reshape_of(b, args[0], shape)

@@ -11,7 +11,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import linalg as sl
 
 from ...arraytype import promote
-from ...trace import TracedArray, apply, apply_many, guarded_value, unsupported
+from ...trace import Array, TracedArray, apply, apply_many, guarded_value, unsupported
 from ..along_axes.reductions import as_scalar
 from ..entrywise.families import kind_of
 from ..linear_algebra.stacked_matrices import mt
@@ -32,7 +32,7 @@ from .matrix_functions import (
 # --- systems ----------------------------------------------------------------------------------
 
 
-def _mirrored(a: TracedArray, *, lower: bool, conjugate: bool = False) -> TracedArray:
+def _mirrored(a: TracedArray, *, lower: bool, conjugate: bool = False) -> Array:
     """The symmetric (or Hermitian) matrix of which one triangle is given."""
     strict = np.tril(a, -1) if lower else np.triu(a, 1)
     other = np.conjugate(mt(strict)) if conjugate else mt(strict)
@@ -45,7 +45,7 @@ _ASSUMED = {
 }  # fmt: skip
 
 
-def _assumed(a: TracedArray, kind: str | None, *, lower: bool) -> TracedArray:
+def _assumed(a: TracedArray, kind: str | None, *, lower: bool) -> Array:
     """The matrix that SciPy solves with, given the structure it assumes: entries it does not read are mirrored, or 0."""
     name = _ASSUMED.get(kind, kind) if kind is not None else "gen"
     if name not in {"gen", "sym", "her", "pos", "diagonal", "tridiagonal", "upper", "lower"}:
@@ -89,7 +89,7 @@ def solve_triangular(
 @replaces_if_traced(sl.inv)
 def inv(
     a: object, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False
-) -> TracedArray:
+) -> Array:
     return np.linalg.inv(_assumed(square(a), assume_a, lower=lower))
 
 
@@ -102,7 +102,7 @@ def det(a: object, overwrite_a: bool = False, check_finite: bool = True) -> Trac
 
 
 @replaces_if_traced(sl.cholesky)
-def cholesky(a: object, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> TracedArray:
+def cholesky(a: object, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The upper factor (the lower one if `lower`), from the triangle of the same name."""
     return np.linalg.cholesky(square(a), upper=not lower)
 
@@ -111,7 +111,7 @@ _CHO_FACTOR_IS_CLEAN = not sl.cho_factor(np.array([[2.0, 1.0], [1.0, 2.0]]))[0][
 
 
 @replaces_if_traced(sl.cho_factor)
-def cho_factor(a: object, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[TracedArray, bool]:
+def cho_factor(a: object, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, bool]:
     """The factor in its triangle; the other triangle keeps the entries of the matrix, as in LAPACK, where SciPy's does."""
     x = square(a)
     factor = cholesky(x, lower)
@@ -155,7 +155,7 @@ def lu_solve(
 @replaces_if_traced(sl.lu)
 def lu(
     a: object, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False
-) -> tuple[TracedArray, ...]:
+) -> tuple[Array, ...]:
     """``P L U`` of square matrices."""
     x = floating(a)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
@@ -234,7 +234,7 @@ def _plain_eigh(name: str, type_: int, subset: Sequence[object], driver: object)
         raise unsupported(f"scipy.linalg.{name} with type=, subset_by_index=, subset_by_value= or driver=")
 
 
-def _reduced(a: object, b: object, *, lower: bool) -> tuple[TracedArray, TracedArray | None, str]:
+def _reduced(a: object, b: object, *, lower: bool) -> tuple[Array, Array | None, str]:
     """The generalised problem ``a v = w b v`` as a standard one: ``inv(L) a inv(L^H)`` with ``b = L L^H``, L, and the triangle to read."""
     x = square(a)
     if b is None:
@@ -285,14 +285,14 @@ def svd(
 
 
 @replaces_if_traced(sl.svdvals)
-def svdvals(a: object, overwrite_a: bool = False, check_finite: bool = True) -> TracedArray:
+def svdvals(a: object, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     return np.linalg.svd(floating(a), compute_uv=False)
 
 
 @replaces_if_traced(sl.qr)
 def qr(
     a: object, overwrite_a: bool = False, lwork: object = None, mode: str = "full", pivoting: bool = False, check_finite: bool = True
-) -> tuple[TracedArray, ...]:
+) -> tuple[Array, ...]:
     if pivoting or mode == "raw":
         raise unsupported(f"scipy.linalg.qr with {'pivoting=True' if pivoting else 'mode=raw'}")
     if mode not in ("full", "r", "economic"):
@@ -302,7 +302,7 @@ def qr(
 
 
 @replaces_if_traced(sl.pinv)
-def pinv(a: object, *, atol: object = None, rtol: object = None, return_rank: bool = False, check_finite: bool = True) -> TracedArray:
+def pinv(a: object, *, atol: object = None, rtol: object = None, return_rank: bool = False, check_finite: bool = True) -> Array:
     if return_rank or atol:
         raise unsupported(f"scipy.linalg.pinv with {'return_rank=True' if return_rank else 'atol='}")
     x = floating(a)

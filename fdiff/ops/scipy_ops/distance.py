@@ -7,35 +7,35 @@ from collections.abc import Callable
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import spatial_distance as sd
 
-from ...trace import TracedArray, apply, unsupported
+from ...trace import Array, TracedArray, apply, unsupported
 from ..along_axes.reductions import as_scalar
 from ..entrywise.elementwise import stop
 from ..scipy_functions import replaces_if_traced
 from ..shapes.shaping import traced
 
-Distance = Callable[[object, object], object]
+Distance = Callable[[Array, Array], Array]
 
 # --- of differences and of vectors, along the last axis ---------------------------------------
 
 
-def _euclidean(x: object, y: object) -> object:
+def _euclidean(x: Array, y: Array) -> Array:
     return np.linalg.norm(x - y, axis=-1)  # at 0 the derivative given is 0, as for `norm`
 
 
-def _squared(x: object, y: object) -> object:
+def _squared(x: Array, y: Array) -> Array:
     d = x - y
     return np.sum(d * d, axis=-1)
 
 
-def _city(x: object, y: object) -> object:
+def _city(x: Array, y: Array) -> Array:
     return np.sum(np.abs(x - y), axis=-1)
 
 
-def _largest(x: object, y: object) -> object:
+def _largest(x: Array, y: Array) -> Array:
     return np.max(np.abs(x - y), axis=-1)
 
 
-def _angle(x: object, y: object) -> object:
+def _angle(x: Array, y: Array) -> Array:
     """One minus the cosine; rounding errors outside of [0, 2] are clipped without a change of the derivative."""
     product = np.sum(x * y, axis=-1)
     lengths = np.sqrt(np.sum(x * x, axis=-1) * np.sum(y * y, axis=-1))
@@ -43,7 +43,7 @@ def _angle(x: object, y: object) -> object:
     return out + apply(stop, traced(np.clip(out, 0.0, 2.0) - out))
 
 
-def _correlation(x: object, y: object) -> object:
+def _correlation(x: Array, y: Array) -> Array:
     return _angle(x - np.mean(x, axis=-1, keepdims=True), y - np.mean(y, axis=-1, keepdims=True))
 
 
@@ -75,7 +75,7 @@ _EUCLIDEAN_IS_A_FLOAT = type(sd.euclidean([1.0], [0.0])) is float  # of Python, 
 
 def _of_two(function: Callable[..., object], name: str) -> None:
     @replaces_if_traced(function)
-    def measure(u: object, v: object, w: object = None) -> TracedArray:
+    def measure(u: object, v: object, w: object = None) -> Array:
         x, y = _vector(u), _vector(v)
         if w is not None:
             raise unsupported(f"scipy.spatial.distance.{name} with weights")
@@ -118,7 +118,7 @@ def _metric(metric: object, call: str, out: object, keywords: dict[str, object])
 
 
 @replaces_if_traced(sd.cdist)
-def cdist(XA: object, XB: object, metric: object = "euclidean", *, out: object = None, **keywords: object) -> TracedArray:
+def cdist(XA: object, XB: object, metric: object = "euclidean", *, out: object = None, **keywords: object) -> Array:
     a, b = _rows(XA, "XA"), _rows(XB, "XB")
     if a.shape[1] != b.shape[1]:
         raise ValueError("XA and XB must have the same number of columns (i.e. feature dimension.)")
@@ -130,7 +130,7 @@ def cdist(XA: object, XB: object, metric: object = "euclidean", *, out: object =
 
 
 @replaces_if_traced(sd.pdist)
-def pdist(X: object, metric: object = "euclidean", *, out: object = None, **keywords: object) -> TracedArray:
+def pdist(X: object, metric: object = "euclidean", *, out: object = None, **keywords: object) -> Array:
     """Distances of the pairs of rows, in order of the first."""
     a = _rows(X, "X")
     first, second = np.triu_indices(len(a), 1)
@@ -141,7 +141,7 @@ def pdist(X: object, metric: object = "euclidean", *, out: object = None, **keyw
 
 
 @replaces_if_traced(sd.squareform)
-def squareform(X: object, force: str = "no", checks: bool = True) -> TracedArray:
+def squareform(X: object, force: str = "no", checks: bool = True) -> Array:
     """From the distances of pairs to their matrix, and back."""
     x = traced(X)
     if force.lower() == "tomatrix" and x.ndim != 1:

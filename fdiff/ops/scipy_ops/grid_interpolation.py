@@ -10,7 +10,7 @@ from fdiff.intact_scipy import interpolate as sp
 
 from ...arraytype import broadcast_all
 from ...primitive import LIBRARY_OBJECTS
-from ...trace import TracedArray, unsupported
+from ...trace import Array, Operand, TracedArray, unsupported
 from ...trace.handler_arguments import resolve
 from ..scipy_functions import patch_method, replace_class, replaces_if_traced
 from ..shapes.creation import array as array_call
@@ -40,7 +40,7 @@ class TracedGridInterpolator:
             if len(p) != n:
                 raise ValueError(f"There are {len(p)} points and {n} values on dimension {self.grid.index(p)}")
 
-    def __call__(self, xi: object, method: str | None = None, *, nu: object = None) -> TracedArray:
+    def __call__(self, xi: object, method: str | None = None, *, nu: object = None) -> Array:
         method = self.method if method is None else method
         if nu is not None:
             raise unsupported(f"{NAME} with nu=")
@@ -59,7 +59,7 @@ class TracedGridInterpolator:
         out = np.where(np.any(np.isnan(flat), axis=-1).reshape(width), np.nan, out)
         return out.reshape((*places.shape[:-1], *self.values.shape[len(self.grid) :]))
 
-    def _inside(self, columns: Sequence[TracedArray], method: str) -> TracedArray:
+    def _inside(self, columns: Sequence[TracedArray], method: str) -> Operand:
         if method in ("linear", "nearest"):
             return _corners(self.grid, self.values, columns, nearest=method == "nearest")
         if self.spline is None or method != self.method:
@@ -82,13 +82,13 @@ def _places(xi: object, ndim: int) -> TracedArray:
     return places
 
 
-def _corners(grid: Sequence[TracedArray], values: TracedArray, columns: Sequence[TracedArray], *, nearest: bool) -> TracedArray:
+def _corners(grid: Sequence[TracedArray], values: TracedArray, columns: Sequence[TracedArray], *, nearest: bool) -> Operand:
     """Weighted values at the corners of the cell around each place."""
     low = [np.clip(np.searchsorted(p, x, side="right") - 1, 0, len(p) - 2) for p, x in zip(grid, columns, strict=True)]
     far = [(x - p[i]) / (p[i + 1] - p[i]) for p, x, i in zip(grid, columns, low, strict=True)]
     if nearest:
         return values[tuple(np.where(d <= 0.5, i, i + 1) for i, d in zip(low, far, strict=True))]
-    out: object = 0.0
+    out: Operand = 0.0
     rest = (-1, *(1,) * (values.ndim - len(grid)))
     plane = len(grid) == 2 and values.ndim == 2  # SciPy multiplies in another order there
     for corner in itertools.product((0, 1), repeat=len(grid)):
@@ -97,7 +97,7 @@ def _corners(grid: Sequence[TracedArray], values: TracedArray, columns: Sequence
         if plane:
             term = term * weights[0] * weights[1]
         else:
-            weight: object = 1.0
+            weight: Operand = 1.0
             for w in weights:
                 weight = weight * w
             term = term * weight
@@ -105,17 +105,17 @@ def _corners(grid: Sequence[TracedArray], values: TracedArray, columns: Sequence
     return out
 
 
-def _tensor(spline: sp.NdBSpline, columns: Sequence[TracedArray]) -> TracedArray:
+def _tensor(spline: sp.NdBSpline, columns: Sequence[TracedArray]) -> Operand:
     """A tensor product of B-splines."""
     parts = []
     for t, k, x in zip(spline.t, spline.k, columns, strict=True):
         at, h = basis(traced(np.asarray(t)), int(k), x, 0, len(t) - int(k) - 1)
         parts.append([(at - int(k) + a, h[a]) for a in range(int(k) + 1)])
     c = traced(np.asarray(spline.c))
-    out: object = 0.0
+    out: Operand = 0.0
     rest = (-1, *(1,) * (c.ndim - len(parts)))
     for combination in itertools.product(*parts):
-        weight: object = 1.0
+        weight: Operand = 1.0
         for _, h in combination:
             weight = weight * h
         out = out + c[tuple(i for i, _ in combination)] * np.reshape(weight, rest)
@@ -125,7 +125,7 @@ def _tensor(spline: sp.NdBSpline, columns: Sequence[TracedArray]) -> TracedArray
 _regular_grid_interpolator = replace_class(sp.RegularGridInterpolator, TracedGridInterpolator, TracedGridInterpolator)
 
 
-def _made_before(self: sp.RegularGridInterpolator, xi: object, method: str | None = None, *, nu: object = None) -> TracedArray:
+def _made_before(self: sp.RegularGridInterpolator, xi: object, method: str | None = None, *, nu: object = None) -> Array:
     grid = TracedGridInterpolator(self._grid, np.asarray(self._values), self.method, self.bounds_error, self.fill_value)
     grid.spline = self._spline
     return grid(xi, method, nu=nu)

@@ -11,7 +11,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import integrate as si
 from fdiff.intact_scipy import special as sc
 
-from ...trace import TracedArray, replaces, unsupported
+from ...trace import Array, Operand, TracedArray, replaces, unsupported
 from ...trace.handler_arguments import resolve
 from ..along_axes.reductions import as_scalar
 from ..entrywise.elementwise import ratio_or_zero
@@ -19,7 +19,7 @@ from ..scipy_functions import replaces_if_traced
 from ..shapes.shaping import traced
 
 
-def _sampled(y: object, x: object, dx: object, axis: int) -> tuple[TracedArray, object]:
+def _sampled(y: object, x: object, dx: Array, axis: int) -> tuple[TracedArray, Array]:
     """Samples along the last axis, and the distances between them."""
     values = traced(y)
     values = values if values.type.floating else values.astype(np.float64)
@@ -36,13 +36,13 @@ def _sampled(y: object, x: object, dx: object, axis: int) -> tuple[TracedArray, 
 
 
 @replaces_if_traced(si.trapezoid)
-def trapezoid(y: object, x: object = None, dx: object = 1.0, axis: int = -1) -> TracedArray:
+def trapezoid(y: object, x: object = None, dx: object = 1.0, axis: int = -1) -> Array:
     values, d = _sampled(y, x, dx, axis)
     return as_scalar(np.sum(d * (values[..., 1:] + values[..., :-1]) / 2.0, axis=-1))
 
 
 @replaces_if_traced(si.cumulative_trapezoid)
-def cumulative_trapezoid(y: object, x: object = None, dx: object = 1.0, axis: int = -1, initial: object = None) -> TracedArray:
+def cumulative_trapezoid(y: object, x: object = None, dx: object = 1.0, axis: int = -1, initial: object = None) -> Array:
     values, d = _sampled(y, x, dx, axis)
     if not values.shape[-1]:
         raise ValueError("At least one point is required along `axis`.")
@@ -54,7 +54,7 @@ def cumulative_trapezoid(y: object, x: object = None, dx: object = 1.0, axis: in
     return np.moveaxis(out, -1, axis)
 
 
-def _parabolas(y: TracedArray, d: object) -> object:
+def _parabolas(y: TracedArray, d: Array) -> Array:
     """Simpson's rule for an odd number of samples."""
     first, middle, last = y[..., :-2:2], y[..., 1:-1:2], y[..., 2::2]
     if np.ndim(d) == 0:
@@ -66,7 +66,7 @@ def _parabolas(y: TracedArray, d: object) -> object:
 
 
 @replaces_if_traced(si.simpson)
-def simpson(y: object, x: object = None, *, dx: object = 1.0, axis: int = -1) -> TracedArray:
+def simpson(y: object, x: object = None, *, dx: object = 1.0, axis: int = -1) -> Array:
     """Simpson's rule; the last interval of an even number of samples after Cartwright.
 
     K. V. Cartwright, "Simpson's rule cumulative integration with MS Excel and irregularly-spaced
@@ -88,7 +88,7 @@ def simpson(y: object, x: object = None, *, dx: object = 1.0, axis: int = -1) ->
 
 
 @replaces_if_traced(si.romb)
-def romb(y: object, dx: object = 1.0, axis: int = -1, show: object = False) -> TracedArray:
+def romb(y: object, dx: object = 1.0, axis: int = -1, show: object = False) -> Array:
     """Romberg's rule: trapezoids of halved widths, extrapolated."""
     values = _floating(y, axis)
     count = values.shape[-1] - 1
@@ -137,7 +137,7 @@ def cumulative_simpson(y: object, *, x: object = None, dx: object = 1.0, axis: i
     return np.moveaxis(out, -1, axis)
 
 
-def _summed(y: TracedArray, d: TracedArray, rule: Callable[..., TracedArray]) -> TracedArray:
+def _summed(y: TracedArray, d: Array, rule: Callable[..., TracedArray]) -> Array:
     """Integrals over single intervals, each second one from the left, the others from the right."""
     left, right = rule(y, d), np.flip(rule(np.flip(y, -1), np.flip(d, -1)), -1)
     n = left.shape[-1] + 1
@@ -160,7 +160,7 @@ def _unequal(y: TracedArray, d: TracedArray) -> TracedArray:
 
 
 @replaces(si.fixed_quad)
-def fixed_quad(func: Callable[..., object], a: object, b: object, args: tuple[object, ...] = (), n: int = 5) -> tuple[object, None]:
+def fixed_quad(func: Callable[..., Array], a: Operand, b: Operand, args: tuple[object, ...] = (), n: int = 5) -> tuple[object, None]:
     """Gauss and Legendre's rule of order `n`."""
     places, weights = sc.roots_legendre(n)
     low, high = resolve(a), resolve(b)

@@ -7,7 +7,7 @@ from fdiff.intact_scipy import interpolate as sp
 
 from ...arraytype import F8
 from ...primitive import LIBRARY_OBJECTS
-from ...trace import TracedArray, unsupported
+from ...trace import Array, Operand, TracedArray, unsupported
 from ...trace.handler_arguments import resolve
 from ..scipy_functions import patch_method, replace_class
 from ..shapes.shaping import traced
@@ -37,7 +37,7 @@ class TracedInterp1d:
         ahead = range(new.ndim)
         return np.moveaxis(out, tuple(ahead), tuple(self.axis + k for k in ahead))
 
-    def _inside(self, places: TracedArray, width: tuple[int, ...]) -> TracedArray:
+    def _inside(self, places: TracedArray, width: tuple[int, ...]) -> Operand:
         """Values between the points."""
         if self.kind in _STEPS:
             return self.y[_STEPS[self.kind](self.x, places)]
@@ -64,7 +64,7 @@ class TracedInterp1d:
 def _step(side: str, ahead: int) -> object:
     """A function of points and places: the number of the point before (or after, if `ahead`) each place."""
 
-    def at(x: TracedArray, places: TracedArray) -> TracedArray:
+    def at(x: TracedArray, places: TracedArray) -> Array:
         return np.clip(np.searchsorted(x, places, side="right" if ahead == 0 else "left") - 1 + ahead, 0, len(x) - 1)
 
     return at
@@ -139,11 +139,11 @@ def _beyond_the_ends(fill_value: object, bounds_error: bool | None, values: Trac
     if isinstance(fill_value, tuple) and len(fill_value) == 2:
         fill = _fill(fill_value[0], values, "fill_value (below)"), _fill(fill_value[1], values, "fill_value (above)")
     else:
-        fill = (_fill(fill_value, values, "fill_value"),) * 2
+        fill = (end := _fill(fill_value, values, "fill_value")), end
     return fill, bounds_error is None or bounds_error
 
 
-def _fill(fill: object, values: TracedArray, name: str) -> TracedArray:
+def _fill(fill: object, values: TracedArray, name: str) -> Array:
     """A value beyond an end, in the shape of the values at one point; with SciPy's error if it does not fit."""
     split = values.dtype.kind == "c"
     array = numbers((complex(np.nan, np.nan) if split else np.nan) if resolve(fill) is None else fill)
@@ -159,7 +159,7 @@ _ATTRIBUTES = ("x", "y", "axis", "bounds_error", "_kind", "_extrapolate", "_spli
 
 
 def _from_attributes(
-    _value: object, x: object, y: object, axis: int, bounds_error: bool, kind: object, extrapolate: bool, spline: sp.BSpline | None,
+    _value: object, x: object, y: Array, axis: int, bounds_error: bool, kind: object, extrapolate: bool, spline: sp.BSpline | None,
     *ends: object,
 ) -> TracedInterp1d:  # fmt: skip
     degree = kind if spline is None else spline.k
@@ -167,7 +167,7 @@ def _from_attributes(
     return _traced_interp1d(x, y, degree, axis, bounds_error=bool(bounds_error), fill_value=fill, assume_sorted=True)
 
 
-def _unraveled(fill: object, shape: tuple[int, ...], axis: int) -> object:
+def _unraveled(fill: Array, shape: tuple[int, ...], axis: int) -> object:
     """A value beyond an end as the constructor takes it; the attribute is raveled, and holds None for NaN."""
     if np.size(fill) != 1:
         return np.reshape(fill, shape[:axis] + shape[axis + 1 :])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ...arraytype import promote
-from ...trace import TracedArray
+from ...trace import Array, TracedArray
 from ..entrywise.families import kind_of
 from ..shapes.shaping import floating
 
@@ -18,7 +18,7 @@ def square(x: object) -> TracedArray:
     return a
 
 
-def system(a: object, b: object) -> tuple[TracedArray, TracedArray, bool]:
+def system(a: object, b: Array) -> tuple[TracedArray, TracedArray, bool]:
     """The matrix and the right-hand side of a linear system, in one dtype.
 
     A vector on the right becomes a matrix of one column; the third result tells whether it was one.

@@ -9,7 +9,7 @@ derivative results", Oxford NA-08/01, 2008, section 2.3.1. LU factors: F. R. de 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import fdiff.intact_numpy as np
@@ -19,7 +19,7 @@ from ...arraytype import ArrayType, broadcast
 from ...errors import UnsupportedError
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import ZERO, Primitive, Sample
-from ...trace import TracedArray, apply
+from ...trace import Array, TracedArray, apply
 from ..entrywise.broadcasting import stretch, unbroadcast
 from ..entrywise.elementwise import stop
 from ..entrywise.families import add_up
@@ -116,7 +116,7 @@ sylvester = stacked_op("solve_sylvester", _sylvester_type, _sylvester, _sylveste
 # --- triangular systems -----------------------------------------------------------------------
 
 
-def _triangle(x: TracedArray, *, lower: bool, unit: bool) -> TracedArray:
+def _triangle(x: TracedArray, *, lower: bool, unit: bool) -> Array:
     """The part of a matrix, or of its tangent, that the triangular solver reads."""
     return np.tril(x, -1 if unit else 0) if lower else np.triu(x, 1 if unit else 0)
 
@@ -174,11 +174,11 @@ def _lu_one(a: np.ndarray) -> tuple[np.ndarray, ...]:
     return lu, pivots.astype(INT4), order, np.argsort(order).astype(INT4)
 
 
-def lower_unit(lu: TracedArray) -> TracedArray:
+def lower_unit(lu: TracedArray) -> Array:
     return np.tril(lu, -1) + np.eye(lu.shape[-1], dtype=lu.dtype)
 
 
-def _rows(x: TracedArray, order: TracedArray) -> TracedArray:
+def _rows(x: TracedArray, order: TracedArray) -> Array:
     """The rows of each matrix, permuted by `order`."""
     return np.take_along_axis(x, np.broadcast_to(np.expand_dims(order, -1), (*order.shape, x.shape[-1])), axis=-2)
 
@@ -191,7 +191,7 @@ def _lu_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
     return [both, ZERO, ZERO, ZERO]
 
 
-def _lu_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+def _lu_vjp(bars: Bars, args: Args, outs: Args) -> Sequence[object]:
     if bars[0] is ZERO:
         return [ZERO]
     lu, _, _, back = outs
@@ -209,7 +209,7 @@ lu_factor = stacked_op("lu_factor", _lu_type, lambda a: tuple(_each(_lu_one, a))
 # --- banded systems: row k of `ab` holds the entries (j + k - u, j) ---------------------------
 
 
-def _shifted(row: TracedArray, by: int) -> TracedArray:
+def _shifted(row: Array, by: int) -> Array:
     """``out[j] = row[j + by]`` along the last axis, 0 beyond the ends."""
     n = row.shape[-1]
     if abs(by) >= n:
@@ -218,12 +218,12 @@ def _shifted(row: TracedArray, by: int) -> TracedArray:
     return np.concatenate([row[..., by:], gap], axis=-1) if by >= 0 else np.concatenate([gap, row[..., :by]], axis=-1)
 
 
-def flipped(ab: TracedArray, low: int, up: int) -> TracedArray:
+def flipped(ab: TracedArray, low: int, up: int) -> Array:
     """The band of the transposed matrix, which has `up` diagonals below and `low` above."""
     return np.stack([_shifted(ab[..., up + low - k, :], k - low) for k in range(low + up + 1)], axis=-2)
 
 
-def _band_product(ab: TracedArray, x: TracedArray, up: int) -> TracedArray:
+def _band_product(ab: TracedArray, x: TracedArray, up: int) -> Array:
     """The banded matrix times `x`."""
     columns = mt(x)
     terms = [_shifted(np.expand_dims(ab[..., k, :], -2) * columns, up - k) for k in range(ab.shape[-2])]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import ndimage as nd
 
-from ...trace import TracedArray, unsupported
+from ...trace import Array, TracedArray, unsupported
 from ..scipy_functions import replaces_if_traced
 from ..shapes.axis_numbers import normal_axis
 from ..shapes.shaping import traced
@@ -45,7 +45,7 @@ def _sides(size: int, origin: int) -> tuple[int, int]:
     return before, size - 1 - before
 
 
-def _along(x: TracedArray, weights: object, axis: int, mode: str, cval: object, origin: int) -> TracedArray:
+def _along(x: TracedArray, weights: Array, axis: int, mode: str, cval: object, origin: int) -> TracedArray:
     """Correlation with a line of weights, in double precision as in SciPy."""
     axis, n = normal_axis(axis, x.ndim), len(weights)
     wide = _padded(x.astype(np.float64), axis, _sides(n, origin), mode, cval)
@@ -60,11 +60,11 @@ def _all_axes(value: object, count: int) -> Sequence[object]:
         return [value] * count
     if len(value) != count:
         raise RuntimeError("sequence argument must have length equal to input rank")
-    return value
+    return tuple(value)
 
 
 def _axes(axes: object, ndim: int) -> list[int]:
-    chosen: Iterable[object] = range(ndim) if axes is None else [axes] if np.ndim(axes) == 0 else axes
+    chosen = range(ndim) if axes is None else np.atleast_1d(axes)
     return [normal_axis(a, ndim) for a in chosen]
 
 
@@ -98,7 +98,7 @@ def uniform_filter1d(
     return _along(_image(input, output, "uniform_filter1d"), np.full(int(size), 1.0 / int(size)), axis, mode, cval, origin)
 
 
-def _bell(sigma: object, order: int, radius: int) -> object:
+def _bell(sigma: float, order: int, radius: int) -> Array:
     """Gaussian weights with sum 1; for `order` > 0 weights of its derivative, a Hermite polynomial times the Gaussian."""
     if order < 0:
         raise ValueError("order must be non-negative")
@@ -113,7 +113,7 @@ def _bell(sigma: object, order: int, radius: int) -> object:
 
 @replaces_if_traced(nd.gaussian_filter1d)
 def gaussian_filter1d(
-    input: object, sigma: object, axis: int = -1, order: int = 0, output: object = None, mode: str = "reflect", cval: object = 0.0,
+    input: object, sigma: float, axis: int = -1, order: int = 0, output: object = None, mode: str = "reflect", cval: object = 0.0,
     truncate: float = 4.0, *, radius: int | None = None,
 ) -> TracedArray:  # fmt: skip
     """The number of weights depends on `sigma`, which may be traced; as long as the number is the same, all is smooth."""
@@ -182,11 +182,11 @@ def correlate(
 
 @replaces_if_traced(nd.convolve)
 def convolve(
-    input: object, weights: object, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: object = 0, *,
+    input: object, weights: object, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: Sequence[int] | int = 0, *,
     axes: object = None,
 ) -> TracedArray:
     if axes is not None:
         raise unsupported("scipy.ndimage.convolve with axes=")
     x, w = _image(input, output, "convolve"), traced(weights).astype(np.float64)
-    origins = [-k - (n % 2 == 0) for k, n in zip(_all_axes(origin, x.ndim), w.shape, strict=False)]
+    origins = [np.negative(k) - (n % 2 == 0) for k, n in zip(_all_axes(origin, x.ndim), w.shape, strict=False)]
     return _correlated(x, w[(slice(None, None, -1),) * w.ndim], mode, cval, origins)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import optimize as so
 
-from ...trace import TracedArray
+from ...trace import Array, TracedArray
 from ..scipy_functions import replaces_if_traced
 from ..shapes.shaping import floating
 
@@ -20,7 +20,7 @@ def rosen(x: object) -> TracedArray:
 
 
 @replaces_if_traced(so.rosen_der)
-def rosen_der(x: object) -> TracedArray:
+def rosen_der(x: object) -> Array:
     points = floating(x)
     offset = points[1:] - points[:-1] ** 2
     first = -400.0 * offset * points[:-1] - 2.0 * (1 - points[:-1])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import product
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import fft as sf
 from fdiff.intact_scipy import signal as ss
 
-from ...trace import TracedArray, unsupported
+from ...trace import Array, TracedArray, unsupported
 from ..scipy_functions import replaces_if_traced
 from ..shapes.axis_numbers import normal_axis
 from ..shapes.shaping import traced
@@ -53,7 +52,7 @@ def _check_valid(n: tuple[int, ...], m: tuple[int, ...], mode: str, axes: list[i
         )
 
 
-def _shifted_products(x: TracedArray, y: TracedArray) -> TracedArray:
+def _shifted_products(x: TracedArray, y: TracedArray) -> Array:
     """The full convolution: a copy of the larger operand for each entry of the smaller one, shifted and weighted."""
     if x.ndim == 1:
         return np.convolve(x, y)
@@ -68,7 +67,7 @@ def _shifted_products(x: TracedArray, y: TracedArray) -> TracedArray:
     return sum(terms[1:], start=terms[0])
 
 
-def _by_fft(x: TracedArray, y: TracedArray, axes: list[int]) -> TracedArray:
+def _by_fft(x: TracedArray, y: TracedArray, axes: list[int]) -> Array:
     """The full convolution along `axes`; the other axes broadcast."""
     if not axes:
         return x * y
@@ -88,7 +87,7 @@ def fftconvolve(in1: object, in2: object, mode: str = "full", axes: object = Non
     x, y = _operands(in1, in2, mode)
     if not x.ndim:
         return x * y
-    chosen: Iterable[object] = range(x.ndim) if axes is None else [axes] if np.ndim(axes) == 0 else axes
+    chosen = range(x.ndim) if axes is None else np.atleast_1d(axes)
     along = sorted(normal_axis(k, x.ndim) for k in chosen)
     _check_others(x.shape, y.shape, along)
     _check_valid(x.shape, y.shape, mode, along)
@@ -104,7 +103,7 @@ def convolve(in1: object, in2: object, mode: str = "full", method: str = "auto")
     if not x.ndim:
         return x * y
     if method == "auto":
-        method = ss.choose_conv_method(np.zeros(x.shape, x.dtype), np.zeros(y.shape, y.dtype), mode)
+        method = str(ss.choose_conv_method(np.zeros(x.shape, x.dtype), np.zeros(y.shape, y.dtype), mode))
     if method == "fft":
         return fftconvolve(x, y, mode)
     axes = list(range(x.ndim))
@@ -120,7 +119,7 @@ def correlate(in1: object, in2: object, mode: str = "full", method: str = "auto"
 
 
 @replaces_if_traced(ss.convolve2d)
-def convolve2d(in1: object, in2: object, mode: str = "full", boundary: str = "fill", fillvalue: object = 0) -> TracedArray:
+def convolve2d(in1: Array, in2: Array, mode: str = "full", boundary: str = "fill", fillvalue: object = 0) -> TracedArray:
     if boundary != "fill" or isinstance(fillvalue, TracedArray) or fillvalue != 0:
         raise unsupported("scipy.signal.convolve2d with a boundary other than zeros")
     if np.ndim(in1) != 2 or np.ndim(in2) != 2:

@@ -10,14 +10,12 @@ from collections.abc import Sequence
 
 import fdiff.intact_numpy as np
 
-from ...trace import apply
+from ...trace import Array, Operand, apply
 from ..shapes.shaping import fresh, traced
 from .matrix_functions import banded
 
-Array = object  # a traced or a plain array
 
-
-def _column(x: Array, ndim: int) -> Array:
+def _column(x: Operand, ndim: int) -> Array:
     """`x` with ones after its axis, so that it meets the first axis of an array of `ndim` axes."""
     return np.reshape(x, (-1, *(1,) * (ndim - 1)))
 
@@ -45,14 +43,14 @@ End = tuple[int, object]  # order of a derivative at an end, and its value
 Condition = str | End
 
 
-def ends_of(bc_type: object) -> tuple[Condition, Condition]:
+def ends_of(bc_type: object) -> Sequence[Condition]:
     """Both boundary conditions of a ``CubicSpline``."""
     pair = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
     named = {"clamped": (1, 0.0), "natural": (2, 0.0)}
     return tuple(named.get(c, c) if isinstance(c, str) else (int(c[0]), c[1]) for c in pair)
 
 
-def cubic_slopes(x: Array, y: Array, bc: tuple[Condition, Condition]) -> Array:
+def cubic_slopes(x: Array, y: Array, bc: Sequence[Condition]) -> Array:
     """First derivatives of the cubic spline through points, along the first axis of `y`."""
     n, dx = len(x), np.diff(x)
     dxr = _column(dx, np.ndim(y))
@@ -70,11 +68,11 @@ def cubic_slopes(x: Array, y: Array, bc: tuple[Condition, Condition]) -> Array:
     return tridiagonal(lower, main, upper, np.concatenate([_row(first[2]), inner, _row(last[2])]))
 
 
-def _row(x: Array) -> Array:
+def _row(x: Operand) -> Array:
     return np.reshape(x, (1, *np.shape(x)))
 
 
-def _end(x: Array, y: Array, dx: Array, dxr: Array, slope: Array, condition: Condition, at: int) -> tuple[Array, Array, Array]:
+def _end(x: Array, y: Array, dx: Array, dxr: Array, slope: Array, condition: Condition, at: int) -> tuple[Operand, Operand, Array]:
     """The equation at one end: the entry on the diagonal, the one beside it, and the right-hand side."""
     near, far = (0, 1) if at == 0 else (-1, -2)
     shape = np.shape(y)[1:]
@@ -194,7 +192,7 @@ def polynomials(c: Array, x: Array, places: Array, nu: int) -> Array:
     at = interval(x, places)
     s = _column(places - x[at], np.ndim(c) - 1)
     out: Array = np.zeros((np.shape(places)[0], *np.shape(c)[2:]), traced(c).dtype)
-    power: Array = None
+    power: Array | None = None
     for k in range(nu, len(c)):
         factor = float(np.prod(np.arange(k - nu + 1, k + 1)))
         term = c[len(c) - 1 - k][at]
@@ -207,14 +205,14 @@ def polynomials(c: Array, x: Array, places: Array, nu: int) -> Array:
 # --- B-splines --------------------------------------------------------------------------------------
 
 
-def basis(t: Array, k: int, places: Array, nu: int, count: int) -> tuple[Array, list[Array]]:
+def basis(t: Array, k: int, places: Array, nu: int, count: int) -> tuple[Array, list[Operand]]:
     """The number of the last knot before each place, and the ``k + 1`` B-splines that are not zero there.
 
     C. de Boor, "A Practical Guide to Splines", Springer 1978, chapter X; with derivatives of order
     `nu`. There are `count` B-splines in all.
     """
     at = k + np.searchsorted(t[k + 1 : count], places, side="right")
-    h: list[Array] = [np.ones(np.shape(places)), *[0.0] * k]
+    h: list[Operand] = [np.ones(np.shape(places)), *[0.0] * k]
     for j in range(1, k + 1):
         before, h = h, [0.0, *h[1:]]
         for n in range(1, j + 1):
@@ -230,12 +228,12 @@ def basis(t: Array, k: int, places: Array, nu: int, count: int) -> tuple[Array, 
     return at, h
 
 
-def bspline(t: Array, c: Array, k: int, places: Array, nu: int) -> Array:
+def bspline(t: Array, c: Array, k: int, places: Array, nu: int) -> Operand:
     """A B-spline, or its derivative, at a vector of places; coefficients along the first axis."""
     if nu > k:
         return np.zeros((len(places), *np.shape(c)[1:])) * c[0]
     at, h = basis(t, k, places, nu, len(t) - k - 1)
-    out: Array = 0.0
+    out: Operand = 0.0
     for a in range(k + 1):
         out = out + c[at - k + a] * _column(h[a], np.ndim(c))
     return out

@@ -8,15 +8,13 @@ C. de Boor, A Practical Guide to Splines, revised ed., Springer 2001, chapters I
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import interpolate as sp
 
 from ...arraytype import F8
 from ...foreign_errors import hiding
 from ...primitive import LIBRARY_OBJECTS
-from ...trace import TracedArray, current, unsupported
+from ...trace import Array, Operand, TracedArray, current, unsupported
 from ...trace.handler_arguments import resolve
 from ..scipy_functions import TO_LIBRARY, concrete, patch_method, replace_class, replaces_if_traced
 from ..shapes.creation import array as array_call
@@ -67,13 +65,13 @@ class _Curve:
     extrapolate: object
     undefined = complex(np.nan)  # SciPy's value of a complex curve where it has none
 
-    def _values(self, places: TracedArray, nu: int) -> TracedArray:
+    def _values(self, places: TracedArray, nu: int) -> Operand:
         raise NotImplementedError
 
-    def _range(self) -> tuple[object, object]:
+    def _range(self) -> tuple[Array, Array]:
         raise NotImplementedError
 
-    def __call__(self, x: object, nu: int = 0, extrapolate: object = None) -> TracedArray:
+    def __call__(self, x: object, nu: int = 0, extrapolate: object = None) -> Array:
         new = real(x)
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         places = new.reshape((-1,))
@@ -96,10 +94,10 @@ class TracedPPoly(_Curve):
         self.c, self.x, self.axis = traced(c), traced(x), axis
         self.extrapolate = True if extrapolate is None else extrapolate
 
-    def _values(self, places: TracedArray, nu: int) -> TracedArray:
+    def _values(self, places: TracedArray, nu: int) -> Operand:
         return polynomials(self.c, self.x, places, nu)
 
-    def _range(self) -> tuple[object, object]:
+    def _range(self) -> tuple[Array, Array]:
         return self.x[0], self.x[-1]
 
     def derivative(self, nu: int = 1) -> TracedPPoly:
@@ -129,7 +127,7 @@ class TracedPPoly(_Curve):
             primitive = TracedPPoly(np.concatenate([lead, start[None]]), primitive.x, extrapolate, primitive.axis)
         return primitive
 
-    def integrate(self, a: object, b: object, extrapolate: object = None) -> TracedArray:
+    def integrate(self, a: object, b: object, extrapolate: object = None) -> Array:
         """The integral between two places."""
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         if extrapolate == "periodic":
@@ -156,11 +154,11 @@ class TracedBSpline(_Curve):
     def tck(self) -> tuple[TracedArray, TracedArray, int]:
         return self.t, self.c, self.k
 
-    def _values(self, places: TracedArray, nu: int) -> TracedArray:
+    def _values(self, places: TracedArray, nu: int) -> Operand:
         count = len(self.t) - self.k - 1
         return bspline(self.t, self.c[:count], self.k, places, nu)
 
-    def _range(self) -> tuple[object, object]:
+    def _range(self) -> tuple[Array, Array]:
         return self.t[self.k], self.t[len(self.t) - self.k - 1]
 
     def derivative(self, nu: int = 1) -> _CurveDerivative:
@@ -179,10 +177,10 @@ class _CurveDerivative(_Curve):
         self.curve, self.nu, self.axis, self.extrapolate = curve, nu, curve.axis, curve.extrapolate
         self.undefined = curve.undefined
 
-    def _values(self, places: TracedArray, nu: int) -> TracedArray:
+    def _values(self, places: TracedArray, nu: int) -> Operand:
         return self.curve._values(places, nu + self.nu)
 
-    def _range(self) -> tuple[object, object]:
+    def _range(self) -> tuple[Array, Array]:
         return self.curve._range()
 
 
@@ -289,12 +287,9 @@ def make_interp_spline(
 
 
 @replaces_if_traced(sp.splev)
-def splev(x: object, tck: object, der: int = 0, ext: int = 0) -> TracedArray:
+def splev(x: object, tck: object, der: int = 0, ext: int = 0) -> Array:
     """The values of a curve given by knots and coefficients, as ``splrep`` returns them."""
-    if isinstance(tck, (sp.BSpline, TracedBSpline)):
-        tck = tck.tck
-    parts: Sequence[object] = tck
-    t, c, k = parts
+    t, c, k = tck.tck if isinstance(tck, (sp.BSpline, TracedBSpline)) else tuple(tck)
     if isinstance(c, (list, tuple)) or ext not in (0, 1):
         raise unsupported("scipy.interpolate.splev of a parametric curve, or with ext=2 or ext=3")
     out = TracedBSpline(real(t), real(c), k)(x, der)
@@ -333,7 +328,7 @@ class TracedUnivariateSpline:
     def __init__(self, tck: object, ext: object, nu: int = 0) -> None:
         self._tck, self._ext, self._nu = tck, ext, nu
 
-    def __call__(self, x: object, nu: int = 0, ext: object = None) -> TracedArray:
+    def __call__(self, x: object, nu: int = 0, ext: object = None) -> Array:
         ext = self._ext if ext is None else ext
         if ext not in (0, 1, "extrapolate", "zeros"):
             raise unsupported("scipy.interpolate.UnivariateSpline with ext=2 or ext=3")

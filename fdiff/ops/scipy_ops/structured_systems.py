@@ -8,7 +8,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import linalg as sl
 
 from ...arraytype import promote
-from ...trace import TracedArray, apply, unsupported
+from ...trace import Array, TracedArray, apply, unsupported
 from ..entrywise.families import kind_of
 from ..scipy_functions import replaces_if_traced
 from ..shapes.shaping import traced
@@ -19,7 +19,7 @@ from .matrix_functions import banded, flipped
 
 
 @replaces_if_traced(sl.block_diag)
-def block_diag(*arrs: object) -> TracedArray:
+def block_diag(*arrs: object) -> Array:
     """Blocks along the diagonal; vectors are rows."""
     blocks = [np.atleast_2d(traced(a)) for a in arrs]
     if any(b.ndim > 2 for b in blocks):
@@ -33,7 +33,7 @@ def block_diag(*arrs: object) -> TracedArray:
     return np.concatenate(rows, axis=0)
 
 
-def _vector(x: object, name: str) -> TracedArray:
+def _vector(x: object, name: str) -> Array:
     a = traced(x)
     if a.ndim > 1:
         raise unsupported(f"scipy.linalg.{name} of an array of {a.ndim} dimensions")
@@ -41,7 +41,7 @@ def _vector(x: object, name: str) -> TracedArray:
 
 
 @replaces_if_traced(sl.toeplitz)
-def toeplitz(c: object, r: object = None) -> TracedArray:
+def toeplitz(c: object, r: object = None) -> Array:
     column = _vector(c, "toeplitz")
     row = np.conjugate(column) if r is None else _vector(r, "toeplitz")
     n, m = column.shape[0], row.shape[0]
@@ -49,14 +49,14 @@ def toeplitz(c: object, r: object = None) -> TracedArray:
 
 
 @replaces_if_traced(sl.circulant)
-def circulant(c: object) -> TracedArray:
+def circulant(c: object) -> Array:
     column = _vector(c, "circulant")
     n = column.shape[0]
     return column[np.subtract.outer(np.arange(n), np.arange(n)) % n]
 
 
 @replaces_if_traced(sl.hankel)
-def hankel(c: object, r: object = None) -> TracedArray:
+def hankel(c: object, r: object = None) -> Array:
     column = _vector(c, "hankel")
     row = np.zeros_like(column) if r is None else _vector(r, "hankel")
     n, m = column.shape[0], row.shape[0]

@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import BOOL, INT, ArrayType, Shape
 from ...named_tuples import NamedTuple
 from ...tape import Params
-from ...trace import TracedArray, applied
+from ...trace import Array, TracedArray, applied
 from .shaping import traced
 from .view_ops import reshape, slice_
 
@@ -56,7 +56,7 @@ def is_simple(item: object) -> bool:
     return item is None or item is Ellipsis or (isinstance(item, (slice, int, np.integer)) and not isinstance(item, bool))
 
 
-def is_mask(item: object) -> bool:
+def is_mask(item: Array) -> bool:
     return not is_simple(item) and item.dtype == BOOL
 
 

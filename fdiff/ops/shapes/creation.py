@@ -18,7 +18,7 @@ from ...trace.traced_keys import TracedKey
 from .shaping import in_order, traced
 
 
-def _stacked(value: object) -> TracedArray:
+def _stacked(value: object) -> object:
     """A traced array from nested sequences of traced arrays and numbers."""
     if isinstance(value, (list, tuple)):
         return np.stack([_stacked(v) for v in value])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, shadow
-from ...trace import TracedArray, apply, current, implements, replaces
+from ...trace import Array, TracedArray, apply, current, implements, replaces
 from ...trace.array_links import ViewLink
 from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import holds_traced, localised
@@ -55,7 +55,7 @@ implements(np.lib.stride_tricks.sliding_window_view)(_windows)
 
 @replaces(np.lib.stride_tricks.as_strided)
 def as_strided(
-    x: object, shape: object = None, strides: Sequence[int] | None = None, subok: bool = False, writeable: bool = True
+    x: Array, shape: object = None, strides: Sequence[int] | None = None, subok: bool = False, writeable: bool = True
 ) -> object:
     """``as_strided``, which reads memory: of arrays in C order, as a view into which nothing is stored."""
     if not holds_traced(x):
@@ -97,17 +97,17 @@ def trace_call(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype
     return np.sum(diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
-def _triangle(x: object, k: int, function: object) -> TracedArray:
+def _triangle(x: object, k: int, function: object) -> Array:
     array = traced(x)
     mask = function(np.ones(array.shape[-2:], bool), k)
     return np.where(mask, array, np.zeros((), array.dtype))
 
 
 @implements(np.tril)
-def tril(m: object, k: int = 0) -> TracedArray:
+def tril(m: object, k: int = 0) -> Array:
     return _triangle(m, k, np.tril)
 
 
 @implements(np.triu)
-def triu(m: object, k: int = 0) -> TracedArray:
+def triu(m: object, k: int = 0) -> Array:
     return _triangle(m, k, np.triu)

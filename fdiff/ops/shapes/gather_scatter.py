@@ -15,7 +15,7 @@ from ...arraytype import INT, ArrayType, Shape, broadcast, distinct
 from ...facets import EagerRule, LayoutRule, Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import PRIMITIVES, Primitive, Sample, register
-from ...trace import TracedArray, TracedArrays, apply, constant_value
+from ...trace import Array, TracedArray, TracedArrays, apply, constant_value
 from ...trace.operation_cache import READS_ENTRY
 from ...trace.provenance import through_scatter
 from .. import late_term_rules as term_rules
@@ -47,7 +47,7 @@ def _scatter(bar: np.ndarray, *indices: np.ndarray, shape: Shape) -> np.ndarray:
     return out
 
 
-def _lead(indices: TracedArrays, mapped: Sequence[bool], size: int) -> list[TracedArray]:
+def _lead(indices: TracedArrays, mapped: Sequence[bool], size: int) -> list[Array]:
     """Index arrays for a batch: each gets the batch axis in front, and a first index counts along the batch."""
     ndim = max(i.ndim - m for i, m in zip(indices, mapped, strict=True))
     shape = (size, *indices[mapped.index(True)].shape[1:]) if any(mapped) else (size, *indices[0].shape)

@@ -18,7 +18,7 @@ import fdiff.intact_numpy as np
 from ...errors import TraceError
 from ...foreign_errors import not_foreign
 from ...hooks import hooks
-from ...trace import TracedArray
+from ...trace import Array, Operand, TracedArray
 from ...trace.branching.if_conversion import Arm, arm_at
 from ...trace.local_arrays import LocalArray, TracedLocalArray
 from ...trace.trace_stack import stack
@@ -27,7 +27,8 @@ from ...user_lines import is_internal
 _TRACED = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 _OPERATORS = {**_TRACED, "/": operator.truediv, "**": operator.pow}
 _NUMBERS = (int, float, np.float64, np.float32)
-_ARRAYS = (TracedLocalArray, LocalArray, TracedArray, np.ndarray)
+_STORED = (TracedLocalArray, LocalArray, TracedArray)
+_ARRAYS = (*_STORED, np.ndarray)
 
 
 class _NotConvertible(Exception):  # noqa: N818 - it never leaves this file
@@ -63,7 +64,7 @@ def select(condition: TracedArray, frame: FrameType) -> bool | None:
     return not arm.when
 
 
-def _run(arm: Arm, frame: FrameType) -> tuple[object, object, object]:
+def _run(arm: Arm, frame: FrameType) -> tuple[TracedArray | LocalArray, object, Operand]:
     """Evaluate the steps of a branch: the array, the key and the value that it stores."""
     local, stack = frame.f_locals, list[object]()
     for name, detail in arm.steps:
@@ -74,11 +75,11 @@ def _run(arm: Arm, frame: FrameType) -> tuple[object, object, object]:
         elif name == "constant":
             stack.append(detail)
         elif name == "tuple":
-            stack[-detail:] = [tuple(stack[-detail:])]
+            stack[-int(detail) :] = [tuple(stack[-int(detail) :])]
         elif name == "copy":
-            stack.append(stack[-detail])
+            stack.append(stack[-int(detail)])
         elif name == "swap":
-            stack[-1], stack[-detail] = stack[-detail], stack[-1]
+            stack[-1], stack[-int(detail)] = stack[-int(detail)], stack[-1]
         elif name == "negative":
             stack.append(-_number(stack.pop()))
         elif name == "binary":
@@ -90,7 +91,7 @@ def _run(arm: Arm, frame: FrameType) -> tuple[object, object, object]:
     key = stack.pop()
     array = stack.pop()
     value = _number(stack.pop())
-    if type(array) not in (TracedLocalArray, LocalArray, TracedArray) or _kind(array) != "f":
+    if not isinstance(array, (LocalArray, TracedArray)) or type(array) not in _STORED or _kind(array) != "f":
         raise _NotConvertible
     return array, key, value
 
@@ -99,7 +100,7 @@ def _kind(array: object) -> str:
     return getattr(array, "handle", array).dtype.kind
 
 
-def _number(value: object) -> object:
+def _number(value: Operand) -> Operand:
     """A real number, traced or not."""
     if isinstance(value, TracedArray):
         if not (value.scalar or value.weak) or value.dtype.kind != "f":
@@ -118,7 +119,7 @@ def _binary(sign: str, a: object, b: object) -> object:
     return _OPERATORS[sign](a, b)
 
 
-def _entry(array: object, key: object) -> object:
+def _entry(array: Array | list[object] | tuple[object, ...], key: object) -> object:
     """One entry of an array or a list, by Python's integers."""
     for k in key if type(key) is tuple else (key,):
         if type(k) is not int and not isinstance(k, np.integer):

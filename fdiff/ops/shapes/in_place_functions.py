@@ -13,7 +13,7 @@ from ...arraytype import broadcast, python_type
 from ...hooks import hooks
 from ...primitive import UFUNCS
 from ...process.forking import late
-from ...trace import TracedArray, apply, guarded_value, implements
+from ...trace import Array, TracedArray, apply, guarded_value, implements
 from ...trace.array_links import is_copy
 from ...trace.handler_arguments import resolve
 from ...trace.static_arguments import settled
@@ -64,7 +64,7 @@ hooks.fill_out = fill_out
 def _in_place(name: str, ufunc: np.ufunc) -> Callable[..., object]:
     compute = operator_of(ufunc)
 
-    def operate(self: TracedArray, other: object) -> object:
+    def operate(self: TracedArray, other: Array) -> object:
         if self.scalar or self.weak:  # Python falls back on `x = x + other`, but for repeated sequences
             return self * other if ufunc is np.multiply else NotImplemented
         if ufunc is np.matmul and not (self.ndim and np.ndim(other) > 1):
@@ -147,7 +147,7 @@ hooks.ufunc_at = at
 
 
 @implements(np.put)
-def put(a: object, ind: object, v: object, mode: str = "raise") -> None:
+def put(a: Array, ind: object, v: object, mode: str = "raise") -> None:
     """Values, repeated as needed, stored at flat positions."""
     x, size = target(a), np.size(a)
     index = np.asarray(settled(ind)).ravel()

@@ -13,7 +13,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, INT, broadcast, promote
 from ...primitive import UFUNCS
-from ...trace import TracedArray, implements
+from ...trace import Array, Operand, TracedArray, implements
 from ..along_axes.data_dependent_shapes import nonzero
 from ..along_axes.reductions import as_scalar
 from ..entrywise.families import kind_of, refuse
@@ -39,7 +39,7 @@ nanargmin = implements(np.nanargmin)(_nan_arg(np.argmin, np.inf))
 
 
 @implements(np.choose)
-def choose(a: object, choices: Sequence[object], out: object = None, mode: str = "raise") -> TracedArray:
+def choose(a: Array, choices: Sequence[object], out: object = None, mode: str = "raise") -> Array:
     """For each entry of `a`, the entry of the choice with that number."""
     options = [traced(c) for c in choices]
     shape = broadcast(np.shape(a), *(c.shape for c in options))
@@ -57,7 +57,7 @@ def choose(a: object, choices: Sequence[object], out: object = None, mode: str =
 
 
 @implements(method="choose")
-def choose_method(x: TracedArray, choices: object, out: object = None, mode: str = "raise") -> TracedArray:
+def choose_method(x: TracedArray, choices: object, out: object = None, mode: str = "raise") -> Array:
     return choose(x, choices, out, mode)
 
 
@@ -111,10 +111,10 @@ def ix_(*args: object) -> tuple[object, ...]:
 
 
 @implements(np.ravel_multi_index)
-def ravel_multi_index(multi_index: Sequence[object], dims: Sequence[int], mode: object = "raise", order: str = "C") -> TracedArray:
+def ravel_multi_index(multi_index: Sequence[object], dims: Sequence[int], mode: str | Sequence[str] = "raise", order: str = "C") -> Array:
     """Flat positions from positions along axes."""
     modes = (mode,) * len(dims) if isinstance(mode, str) else mode
-    flat: object = 0
+    flat: Operand = 0
     axes = range(len(dims)) if order == "C" else reversed(range(len(dims)))
     for k in axes:
         place = traced(multi_index[k])
@@ -149,7 +149,7 @@ for _function in (np.tril_indices_from, np.triu_indices_from, np.diag_indices_fr
     _by_shape(_function)
 
 
-def bitwise_count(x: object, **keywords: object) -> TracedArray:
+def bitwise_count(x: object, **keywords: object) -> Array:
     """The number of ones among the bits of the absolute value."""
     refuse(np.bitwise_count, keywords)
     value = traced(x)

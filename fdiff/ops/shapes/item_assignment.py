@@ -16,7 +16,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import Shape, python_type
 from ...foreign_errors import not_foreign
 from ...process.forking import late
-from ...trace import TracedArray, apply, current
+from ...trace import Array, TracedArray, apply, current
 from ...trace.array_links import (
     PendingStores,
     ViewLink,
@@ -104,7 +104,7 @@ def printed(shape: Shape) -> str:
     return str(shape).replace(" ", "")
 
 
-def stretched(part: TracedArray, shape: Shape, fault: str) -> TracedArray:
+def stretched(part: TracedArray, shape: Shape, fault: str) -> Array:
     """`part` broadcast to `shape`; ValueError with the message `fault` where that is impossible."""
     try:
         return np.broadcast_to(part, shape)  # NumPy asks the tracer
@@ -192,7 +192,7 @@ def picked_shape(index_target: IndexTarget) -> Shape:
     return tuple(shape[k] for k in index_target.order) if index_target.order else shape
 
 
-def as_gathered(part: TracedArray, index_target: IndexTarget) -> TracedArray:
+def as_gathered(part: TracedArray, index_target: IndexTarget) -> Array:
     """The stored values with their axes in the order of the gather."""
     return np.transpose(part, np.argsort(index_target.order).tolist()) if index_target.order else part
 
@@ -200,7 +200,7 @@ def as_gathered(part: TracedArray, index_target: IndexTarget) -> TracedArray:
 TracedArray.__setitem__ = setitem
 
 
-def _masked(x: TracedArray, key: object, value: object) -> bool:
+def _masked(x: TracedArray, key: object, value: Array) -> bool:
     """``x[mask] = value`` as a `where`, if the shape of the value does not depend on how many entries the mask has."""
     by = masked_target(x, key)
     if by is None:

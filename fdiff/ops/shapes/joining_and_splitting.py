@@ -14,7 +14,7 @@ from ...arraytype import ArrayType, broadcast_all, promote
 from ...facets import LayoutRule, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import Sample
-from ...trace import TracedArray, apply, implements
+from ...trace import Array, TracedArray, apply, implements
 from ...trace.provenance import through_join
 from .. import late_term_rules as terms
 from ..entrywise.families import multilinear
@@ -145,7 +145,7 @@ def flipud(m: object) -> TracedArray:
 
 
 @implements(np.roll)
-def roll(x: object, shift: object, axis: object = None) -> TracedArray:
+def roll(x: object, shift: object, axis: object = None) -> Array:
     """Entries moved cyclically: two slices, concatenated, for each axis."""
     array = traced(x)
     if axis is None:
@@ -161,7 +161,7 @@ def roll(x: object, shift: object, axis: object = None) -> TracedArray:
 
 
 @implements(np.hsplit)
-def hsplit(x: object, indices_or_sections: object) -> list[TracedArray]:
+def hsplit(x: Array, indices_or_sections: object) -> list[TracedArray]:
     return _split(
         np.array_split if not isinstance(indices_or_sections, int) else np.split, x, indices_or_sections, 0 if np.ndim(x) == 1 else 1
     )
@@ -177,7 +177,7 @@ def dsplit(x: object, indices_or_sections: object) -> list[TracedArray]:
     return _deep_split(x, indices_or_sections, 2, 3, "dsplit")
 
 
-def _deep_split(x: object, sections: object, axis: int, least: int, name: str) -> list[TracedArray]:
+def _deep_split(x: Array, sections: object, axis: int, least: int, name: str) -> list[TracedArray]:
     if np.ndim(x) < least:
         raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
     return _split(np.split, x, sections, axis)

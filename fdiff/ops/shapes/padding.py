@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import fdiff.intact_numpy as np
 
-from ...trace import TracedArray, implements, unsupported
+from ...trace import Array, TracedArray, implements, unsupported
 from ..along_axes.sampled_functions import linspace
 from .joining_and_splitting import concatenate_call
 from .shaping import broadcast_to, fresh, traced
@@ -128,7 +128,7 @@ def pad_plainly(array: object, pad_width: object, mode: str = "constant", **keyw
     return x
 
 
-def _fills(values: object, ndim: int) -> list[list[object]]:
+def _fills(values: Array, ndim: int) -> list[list[object]]:
     """The two constants of each axis."""
     if isinstance(values, TracedArray):
         full = np.broadcast_to(values, (ndim, 2))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import promote
-from ...trace import TracedArray, guarded_value, replaces
+from ...trace import Operand, TracedArray, guarded_value, replaces
 from ...trace.array_links import ViewLink
 from ...trace.local_arrays import holds_traced
 from ..along_axes.data_dependent_shapes import look_if_traced
@@ -17,6 +18,9 @@ from .creation import array as array_call
 from .joining_and_splitting import concatenate_call
 from .shaping import broadcast_to, fresh, traced, with_axes
 
+if TYPE_CHECKING:
+    from _typeshed import SupportsGetItem
+
 
 def _length(start: object, stop: object, step: object) -> int:
     count = np.ceil((traced(stop) - start) / step)
@@ -24,7 +28,7 @@ def _length(start: object, stop: object, step: object) -> int:
 
 
 @replaces_if_traced(np.arange)
-def arange(start: object, stop: object = None, step: object = 1, dtype: object = None, **_: object) -> object:
+def arange(start: object, stop: object = None, step: Operand = 1, dtype: object = None, **_: object) -> object:
     """``start + k step``: the values are traced, and their number is looked at."""
     begin, end = (0, start) if stop is None else (start, stop)
     if not holds_traced((begin, end, step)):
@@ -62,7 +66,7 @@ def fromiter(iter: object, dtype: object, count: int = -1, **keywords: object) -
 
 
 @replaces_if_traced(np.require)
-def require(a: object, dtype: object = None, requirements: Iterable[object] | None = None, **_: object) -> TracedArray:
+def require(a: object, dtype: object = None, requirements: Iterable[object] | None = None, **_: object) -> object:
     """The array, or a copy in the memory order asked for."""
     wanted = {str(r)[0].upper() for r in requirements or ()}
     if wanted >= {"C", "F"}:
@@ -85,7 +89,7 @@ def _range_of(key: slice) -> object:
 class TracedConcatenator:
     """``np.r_`` and ``np.c_``: NumPy's own object joins arrays of positions, and the result is a gather."""
 
-    def __init__(self, plain: object) -> None:
+    def __init__(self, plain: SupportsGetItem[object, object]) -> None:
         self.plain = plain
 
     def __len__(self) -> int:
@@ -118,7 +122,7 @@ class TracedConcatenator:
 class TracedGrid:
     """``np.mgrid`` and ``np.ogrid`` with traced ends."""
 
-    def __init__(self, plain: object, *, sparse: bool) -> None:
+    def __init__(self, plain: SupportsGetItem[object, object], *, sparse: bool) -> None:
         self.plain, self.sparse = plain, sparse
 
     def __getitem__(self, key: object) -> object:

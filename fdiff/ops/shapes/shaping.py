@@ -13,7 +13,7 @@ from ...arraytype import BOOL, Shape, broadcast, promote, python_type, shadow
 from ...foreign_errors import hiding
 from ...hooks import hooks
 from ...primitive import PRIMITIVES
-from ...trace import TracedArray, apply, current, implements
+from ...trace import Array, TracedArray, apply, current, implements
 from ...trace.array_links import is_copy, memory_axes
 from ...trace.local_arrays import LocalArray, holds_traced
 from ...trace.trace_stack import stack
@@ -116,7 +116,7 @@ setattr(TracedArray, "T", property(hiding(transpose_call)))  # noqa: B010 - a pr
 
 
 @implements(np.swapaxes, method="swapaxes")
-def swapaxes(x: object, axis1: int, axis2: int) -> TracedArray:
+def swapaxes(x: Array, axis1: int, axis2: int) -> TracedArray:
     axes = list(range(np.ndim(x)))
     axis1, axis2 = normal_axis(axis1, len(axes)), normal_axis(axis2, len(axes))
     axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
@@ -143,7 +143,7 @@ def moveaxis(x: object, source: object, destination: object) -> TracedArray:
 
 
 @implements(np.rollaxis)
-def rollaxis(x: object, axis: int, start: int = 0) -> TracedArray:
+def rollaxis(x: Array, axis: int, start: int = 0) -> TracedArray:
     return transpose_call(x, np.rollaxis(_counted(np.ndim(x)), axis, start).strides)
 
 
@@ -293,7 +293,7 @@ def real(x: TracedArray) -> TracedArray:
 
 
 @implements(np.imag)
-def imag(x: TracedArray) -> object:
+def imag(x: TracedArray) -> Array:
     """The imaginary part, which for real arrays is zero."""
     if x.dtype.kind == "c":
         return apply(PRIMITIVES["imag"], x, scalar=x.scalar, weak=x.weak)
@@ -311,7 +311,7 @@ for _part, _reader in (("real", real), ("imag", imag)):
 
 
 @implements(method="conj")
-def conj(x: TracedArray) -> TracedArray:
+def conj(x: TracedArray) -> Array:
     """The conjugate; an array that is not complex is returned itself."""
     return np.conjugate(x) if x.dtype.kind == "c" else traced(x)
 

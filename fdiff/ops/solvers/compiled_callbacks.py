@@ -5,7 +5,7 @@ See docs/decisions/solvers.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 import fdiff.intact_numpy as np
@@ -14,7 +14,7 @@ from ...hooks import hooks
 from ...interpret import Interpreter
 from ...tape import CONSTANT, Tape
 from ...transforms.loops.bodies import rearranged
-from ..tape_to_python import Run, maker
+from ..tape_to_python import maker
 
 OFTEN = 1e-3  # seconds in Python after which it is asked again whether a kernel pays
 
@@ -30,7 +30,7 @@ class PointRuns:
         held, self.tape = _parted(tape, own)
         self._held, self._make, self._spent = Interpreter(held), maker(self.tape, own), 0.0
 
-    def at(self, extras: Sequence[np.ndarray]) -> Run:
+    def at(self, extras: Sequence[np.ndarray]) -> Callable[..., Sequence[np.ndarray]]:
         """The function for these extras: of numbers and arrays, and its results are new arrays."""
         held = [np.asarray(x)[()] for x in self._held(*[np.asarray(x)[()] for x in extras])]
         arrays = [np.array(x, order="C") for x in held]

@@ -13,7 +13,7 @@ from types import MemberDescriptorType
 import fdiff.intact_numpy as np
 
 from ...foreign_errors import hiding
-from ...trace import TracedArray
+from ...trace import Array, TracedArray
 from ...trace.recorder import Handle
 from ..shapes.indexing import getitem
 
@@ -53,7 +53,7 @@ class DeferredLength(TracedArray):
 
     @property
     @hiding
-    def T(self) -> TracedArray:  # noqa: N802 - NumPy's name
+    def T(self) -> Array:  # noqa: N802 - NumPy's name
         if self._padded is None:
             return np.transpose(self)
         return DeferredLength(np.transpose(self._padded), self._count, self._padded.ndim - 1 - self._axis)

@@ -14,8 +14,8 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType
 from ...errors import ConvergenceError
-from ...primitive import ZERO, LateParams, Primitive, Sample
-from ...trace import TracedArray
+from ...primitive import ZERO, LateParams, Primitive, Sample, Zero
+from ...trace import Array, TracedArray
 from .exit_status import solver_op
 from .implicit_systems import NewtonSteps, solution
 from .solver_arguments import CallSite
@@ -25,7 +25,7 @@ Arrays = Sequence[TracedArray]
 STEPS = 30  # of Newton's method at most
 
 
-def tangent(body: TracedFunction, x: TracedArray, extras: Arrays, dots: Sequence[object]) -> object:
+def tangent(body: TracedFunction, x: TracedArray, extras: Arrays, dots: Sequence[Array | Zero]) -> Array | Zero:
     """The tangent of the solution from the tangents of the extras."""
     moving = [k for k, dot in enumerate(dots) if dot is not ZERO]
     if not moving:
@@ -89,7 +89,7 @@ def _evaluate(x: np.ndarray, sure: np.ndarray, *extras: np.ndarray, body: Traced
     return root
 
 
-def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunction, **_: object) -> list[object]:
+def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunction, **_: object) -> Sequence[object]:
     return [tangent(body, outs[0], args[2:], dots[2:])]
 
 
@@ -97,13 +97,13 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunc
     return [ZERO, ZERO, *cotangents(body, outs[0], args[2:], bars[0])]
 
 
-def monotone(own: Sequence[object], parameters: Sequence[object]) -> list[object]:
+def monotone(own: Sequence[Array], parameters: Sequence[Array]) -> list[Array]:
     """A system of two equations with one solution, for samples."""
     x, p = own[0], parameters[0]
     return [x + 0.1 * x**3 + 0.2 * x[::-1] - p]
 
 
-def near_solution(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def near_solution(rng: np.random.Generator) -> tuple[np.ndarray, Array]:
     """The parameters of `monotone`, after a point that is close to the solution for any of these."""
     x = 2.5 + 1e-3 * rng.normal(size=2)
     return x, monotone([x], [np.zeros(2)])[0] + 1e-4 * rng.normal(size=2)
@@ -112,7 +112,7 @@ def near_solution(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 PAIR = ArrayType((2,), F8)
 
 
-def _near_and_sure(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+def _near_and_sure(rng: np.random.Generator) -> tuple[Array, ...]:
     x, p = near_solution(rng)
     return x, np.asarray(True), p
 

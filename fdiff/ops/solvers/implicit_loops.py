@@ -107,12 +107,12 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, *, equation: Equatio
     return [apply(solution, x, *args[1:], equation=wider)]
 
 
-def _number(own: Sequence[object], extras: Sequence[object]) -> list[object]:
+def _number(own: Sequence[Array], extras: Sequence[Array]) -> list[Array]:
     x, p = own[0], extras[0]
     return [x + 0.1 * x**3 - p[0] * np.cos(p[1] * x)]
 
 
-def _number_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+def _number_sample(rng: np.random.Generator) -> tuple[Array, ...]:
     p = rng.uniform(0.5, 1.5, 2)
     return np.asarray(_root_of_number(p)), p
 
@@ -125,12 +125,12 @@ def _root_of_number(p: np.ndarray) -> float:
     return x
 
 
-def _two(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+def _two(rng: np.random.Generator) -> tuple[Array, ...]:
     x, _ = near_solution(rng)
     return x, monotone([x], [np.zeros(2)])[0]
 
 
-def _several(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+def _several(rng: np.random.Generator) -> tuple[Array, ...]:
     return tuple(map(np.stack, zip(*[_two(rng) for _ in range(3)], strict=True)))
 
 

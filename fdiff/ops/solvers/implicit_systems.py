@@ -17,7 +17,7 @@ from ...errors import StructureError
 from ...foreign_errors import not_foreign, not_signalled
 from ...named_tuples import NamedTuple
 from ...primitive import ZERO, LateParams, Primitive, Sample
-from ...trace import Trace, TracedArray, apply, splice
+from ...trace import Array, Trace, TracedArray, apply, splice
 from ...transforms.pipeline import KEEP, derive
 from ...transforms.terms.sparse_tapes import StructureRequest, sparse_tape
 from ..scipy_ops.sparse.sparse_solves import factors
@@ -106,12 +106,12 @@ class NewtonSteps:
         return lu.solve(np.reshape(right, x.shape), "N" if transposed else "T")
 
 
-def dense_solution(matrix: object, right: object) -> object:
+def dense_solution(matrix: Array, right: Array) -> Array:
     """Solution of a dense system, of one number too."""
     return np.linalg.solve(matrix, right) if np.ndim(matrix) else right / matrix
 
 
-def solution(body: TracedFunction, x: TracedArray, extras: Sequence[object], right: object, *, transposed: bool = False) -> object:
+def solution(body: TracedFunction, x: TracedArray, extras: Sequence[object], right: Array, *, transposed: bool = False) -> Array:
     """The solution of the system with the Jacobian at `x`, as a value of the current trace."""
     if x.size >= LARGE:
         return apply(solve, x, np.reshape(right, x.shape), *extras, body=body, transposed=transposed)
@@ -156,7 +156,7 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunc
     return [pullback(0), right, *slopes]
 
 
-def _cubic(own: Sequence[object], parameters: Sequence[object]) -> list[object]:
+def _cubic(own: Sequence[Array], parameters: Sequence[Array]) -> list[Array]:
     """A system of two equations, for samples."""
     x, p = own[0], parameters[0]
     return [x + 0.1 * x**3 * p + 0.2 * x[::-1]]

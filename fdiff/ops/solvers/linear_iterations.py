@@ -8,6 +8,7 @@ A. Griewank and A. Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, sectio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import fdiff.intact_numpy as np
@@ -37,7 +38,7 @@ CLOSE = 1e-2  # how far a result that is told to have converged may be from the 
 def _exact(*args: np.ndarray, name: str, site: CallSite, **params: object) -> np.ndarray:
     *system, x, info = args
     try:
-        solution = solve.rules.evaluate(*system, **params, **AS_SPLU)
+        solution = np.asarray(solve.rules.evaluate(*system, **params, **AS_SPLU))
     except not_foreign(RuntimeError) as error:
         fact = f"what {name} returned has no derivative: the matrix is singular."
         raise ConvergenceError(site.words(fact, "Solve a system that has one solution.")) from error
@@ -51,7 +52,7 @@ def _exact_type(*types: ArrayType, **params: object) -> tuple[ArrayType, ...]:
     return product_type(*types[:5], **params)
 
 
-def _exact_jvp(dots: Bars, args: Args, outs: Args, *, name: str, site: CallSite, **params: object) -> list[object]:
+def _exact_jvp(dots: Bars, args: Args, outs: Args, *, name: str, site: CallSite, **params: object) -> Sequence[object]:
     if all(dot is ZERO for dot in dots[:5]):
         return [ZERO]
     return solve_jvp(dots[:5], args[:5], outs, **params, **AS_SPLU)
@@ -73,7 +74,7 @@ def _iterations(
     preconditioner: object, places: bool, **_: object,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """SciPy's run; a traced preconditioner is the four operands after the start."""
-    data, _, cols, starts, b, start, *others = args
+    data, cols, starts, b, start, *others = args[0], *args[2:]
     if others:
         preconditioner = matrix_of(others[0], others[2], others[3], shape, transposed=places)
     run = getattr(spl, name.rpartition(".")[2])
@@ -170,7 +171,7 @@ def _samples(*, exact: bool, **params: object) -> tuple[Sample, ...]:
         data, *where, b = sample.make(np.random.default_rng(0) if exact else rng)
         if not exact:
             return data, *where, b[:, :1], np.zeros(len(b))
-        x = 100 * solve.rules.evaluate(data, *where, b[:, :1], **sample.params, **AS_SPLU)
+        x = 100 * np.asarray(solve.rules.evaluate(data, *where, b[:, :1], **sample.params, **AS_SPLU))
         near, right = (a + 1e-4 * rng.normal(size=a.shape) for a in (data, 100 * b[:, :1]))
         return near, *where, right, x, np.asarray(0)
 

@@ -14,7 +14,7 @@ from fdiff.intact_scipy import optimize as so
 
 from ...arraytype import BOOL, INT, ArrayType
 from ...primitive import ZERO, LateParams, Primitive, Sample
-from ...trace import TracedArray, apply
+from ...trace import Array, TracedArray, apply
 from .exit_status import solver_op
 from .implicit_function_theorem import PAIR, cotangents, exact, tangent
 from .solver_arguments import CallSite, FrozenOption
@@ -77,7 +77,7 @@ def _at_bounds(call: SolverCall, x: TracedArray, lower: TracedArray, upper: Trac
     slope = call.bodies[0].gradient()
     gradient = slope.spliced([x], extras)[0].reshape(x.shape)
     ahead = x - gradient / np.abs(slope.diagonal().spliced([x], extras)[0].reshape(x.shape))
-    near = dict(call.options).get("near", 1e-9) * (1.0 + np.abs(x))
+    near = float(dict(call.options).get("near", 1e-9)) * (1.0 + np.abs(x))
     return [(x - lower <= near) & (ahead < lower), (upper - x <= near) & (ahead > upper)]
 
 
@@ -114,7 +114,7 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall
     return [*(bounds.get(name, ZERO) for name in call.starts), *cotangents_of[:count]]
 
 
-def _valley(own: Sequence[object], parameters: Sequence[object]) -> list[object]:
+def _valley(own: Sequence[Array], parameters: Sequence[Array]) -> list[Array]:
     """A convex function of two variables, for samples."""
     x, p = own[0], parameters[0]
     return [np.sum((x - np.sin(p)) ** 2) + 0.3 * x[0] * x[1]]

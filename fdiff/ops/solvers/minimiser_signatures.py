@@ -11,9 +11,9 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import optimize as so
 
 from ...arraytype import ArrayType
-from ...trace import TracedArray, unsupported
+from ...trace import Array, TracedArray, unsupported
 from .minimisation import fields, minimum
-from .signatures import Arguments, of, replaces_solver
+from .signatures import Arguments, of, options_of, replaces_solver
 from .solver_arguments import (
     all_captured,
     bound,
@@ -32,7 +32,7 @@ from .user_functions import UserFunction, UserFunctions
 _SLOPES = ("cg", "bfgs", "newton-cg", "l-bfgs-b", "tnc", "slsqp", "dogleg", "trust-ncg", "trust-krylov", "trust-exact")
 
 
-def _limits(bounds: object, n: int) -> dict[str, TracedArray]:
+def _limits(bounds: object, n: int) -> dict[str, Array]:
     """Bounds as two arrays; a bound that is None is infinite."""
     if bounds is None:
         return {}
@@ -106,7 +106,8 @@ def _minimize_scalar(taken: Arguments, plain: Callable[[], object]) -> object:
     rest, bounds, bracket = bound(taken["args"]), taken["bounds"], taken["bracket"]
     starts: dict[str, TracedArray] = {}
     if bounds is not None:
-        starts = {"lower": number(bounds[0]), "upper": number(bounds[1])}
+        ends = tuple(bounds)
+        starts = {"lower": number(ends[0]), "upper": number(ends[1])}
     elif bracket is not None:
         starts = {"bracket": vector(bracket)}
     middle = lambda: [np.mean([np.mean(value_of(x)) for x in starts.values()]) if starts else 0.5]  # noqa: E731 - a line each
@@ -115,7 +116,7 @@ def _minimize_scalar(taken: Arguments, plain: Callable[[], object]) -> object:
     if not search.moves(list(starts.values())):
         return plain()
     options = of(taken, ("method", "tol", "options"))
-    width: dict[str, object] = dict(taken["options"] or {})
+    width = options_of(taken["options"])
     if bounds is not None:
         near = width.get("xatol", taken["tol"] if taken["tol"] is not None else 1e-5)
         options["near"] = 3.0 * float(near)

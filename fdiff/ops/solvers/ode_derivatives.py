@@ -16,8 +16,8 @@ from fdiff.intact_scipy import integrate as si
 
 from ...arraytype import F8, ArrayType
 from ...errors import ConvergenceError
-from ...primitive import ZERO, LateParams, Primitive, Sample
-from ...trace import TracedArray, apply
+from ...primitive import ZERO, LateParams, Primitive, Sample, Zero
+from ...trace import Array, TracedArray, apply
 from .exit_status import solver_op
 from .runge_kutta import METHODS, model
 from .solver_arguments import CallSite, number_types
@@ -169,7 +169,7 @@ class _Solution:
         mapped = [True, True, *[False] * len(self.extras)]
         return self.call.bodies[0].batched(mapped, self.times.shape[0]).spliced([self.times, self.y], self.extras)[0]
 
-    def sensitivities(self, start: object, tangents: dict[int, object], directions: int) -> TracedArray:
+    def sensitivities(self, start: Array, tangents: dict[int, object], directions: int) -> TracedArray:
         """Derivatives of the states in some directions: (rows, directions, n).
 
         `start` are the tangents of the first state, `tangents` the extras', with the directions in front.
@@ -180,7 +180,7 @@ class _Solution:
         return apply(variations, *operands, call=self.call, rows=self.y.shape[0], wrt=tuple(tangents))
 
 
-def _smooth_jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall, mode: str) -> list[object]:
+def _smooth_jvp(dots: Sequence[Array | Zero], args: Arrays, outs: Arrays, *, call: SolverCall, mode: str) -> list[object]:
     solution = _Solution(call, args, outs)
     when = ZERO if solution.which is None else dots[solution.which]
     tangents = {k: dot[None] for k, dot in enumerate(dots[solution.count :]) if dot is not ZERO}
@@ -193,10 +193,11 @@ def _smooth_jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, call: Sol
     return [out if k == call.place("y") else ZERO for k in range(len(outs))]
 
 
-def _start_dot(solution: _Solution, dots: Sequence[object], when: object) -> object:
+def _start_dot(solution: _Solution, dots: Sequence[Array | Zero], when: Array | Zero) -> Array:
     """The tangent of the first state, less what the solution gains where the first time moves."""
     y0 = solution.args[solution.y0]
-    start = np.zeros(y0.shape) if dots[solution.y0] is ZERO else dots[solution.y0]
+    dot = dots[solution.y0]
+    start = np.zeros(y0.shape) if dot is ZERO else dot
     begun = dots[0] if solution.by_span else ZERO if when is ZERO else when[0]
     return start if begun is ZERO else start - solution.first_slope() * begun
 
@@ -208,7 +209,7 @@ class _Pullback(_Solution):
         super().__init__(call, args, outs)
         self.bar, self.size = bar, args[self.y0].size
 
-    def along(self, start: object, tangents: dict[int, object], directions: int) -> object:
+    def along(self, start: object, tangents: dict[int, object], directions: int) -> Array:
         """The cotangent's products with the sensitivities in some directions."""
         return np.einsum("rn,rdn->d", self.bar, self.sensitivities(start, tangents, directions))
 

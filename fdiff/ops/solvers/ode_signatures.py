@@ -5,18 +5,18 @@ See docs/decisions/solvers.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import integrate as si
 
-from ...trace import TracedArray, unsupported
+from ...trace import Array, TracedArray, unsupported
 from ..shapes.creation import array as array_call
 from .deferred_length import DeferredLength
 from .ode_derivatives import fields, smooth
 from .ode_derivatives import steps as primitive
 from .runge_kutta import METHODS, model
-from .signatures import Arguments, replaces_solver
+from .signatures import Arguments, options_of, replaces_solver
 from .solver_arguments import (
     all_captured,
     bound,
@@ -66,9 +66,8 @@ def _problem(functions: Sequence[Callable[..., object]], start: TracedArray, fir
 
 
 def _solve_ivp(taken: Arguments, plain: Callable[[], object]) -> object:
-    options: Arguments = dict(taken.pop("options", {}))
-    span: Sequence[object] = taken["t_span"]
-    t0, tf = span
+    options = options_of(taken.pop("options", {}))
+    t0, tf = tuple(taken["t_span"])
     start = vector(taken["y0"])
     extra_arguments = taken["args"]
     rest = () if extra_arguments is None else tuple(extra_arguments)
@@ -103,11 +102,11 @@ def _solved(functions: UserFunctions, starts: dict[str, TracedArray], options: A
         kept = fields(length + 1, rows, n) if explicit or evaluated is None else tuple(f for f in fields(0, rows, n) if f[0] != "t")
         return SolverCall(NAME, tuple(starts), function_names, tuple(bodies), static, kept, here, built)
 
-    def plain_run(bodies: Sequence[TracedFunction], extras: Sequence[np.ndarray]) -> object:
+    def plain_run(bodies: Sequence[TracedFunction], extras: Sequence[np.ndarray]) -> Mapping[str, object]:
         return make(bodies, -1).run([*map(value_of, starts.values()), *extras])
 
     bodies = functions.explore(plain_run)
-    count = plain_run(bodies, [value_of(x) for x in functions.extras])["count"]
+    count = int(plain_run(bodies, [value_of(x) for x in functions.extras])["count"])
     length = 16 * (1 + (5 * count) // 64) if explicit else count if evaluated is None else -1
     call, outputs, _ = record_call(
         primitive if explicit else smooth, functions, list(starts.values()), lambda b: make(b, length), always=True
@@ -121,7 +120,7 @@ def _solved(functions: UserFunctions, starts: dict[str, TracedArray], options: A
     return TracedResult(NAME, {"t": times, "y": y, "sol": None, "t_events": None, "y_events": None, **numbers, "message": message}, {})
 
 
-def _times(outputs: dict[str, TracedArray], starts: dict[str, TracedArray], length: int) -> TracedArray:
+def _times(outputs: dict[str, TracedArray], starts: dict[str, TracedArray], length: int) -> Array:
     """Times of the steps; the first and the last are the ends of the interval, with their derivatives."""
     index = np.arange(length + 1)
     return np.where(index == 0, starts["t0"], np.where(index >= outputs["count"], starts["tf"], outputs["t"]))

@@ -18,8 +18,8 @@ from fdiff.intact_scipy import integrate as si
 from ...arraytype import F8, INT, ArrayType
 from ...errors import UnsupportedError
 from ...foreign_errors import comes_once, is_foreign
-from ...primitive import ZERO, LateParams, Sample
-from ...trace import TracedArray, apply_many, current, replaces, tracing, unsupported
+from ...primitive import ZERO, LateParams, Sample, Zero
+from ...trace import Array, TracedArray, apply_many, current, replaces, tracing, unsupported
 from ..entrywise.families import add_up
 from ..scipy_functions import concrete_only
 from ..shapes.shaping import traced
@@ -31,6 +31,7 @@ from .exit_status import (
     solver_op,
     untraced_branch_error,
 )
+from .signatures import options_of
 from .solver_arguments import (
     CallSite,
     all_captured,
@@ -111,7 +112,7 @@ def _checked(body: TracedFunction, moving: Sequence[int], site: CallSite) -> Non
         raise UnsupportedError(site.words(fact, way))
 
 
-def _integrand_at_limit(body: TracedFunction, end: TracedArray, extras: Sequence[object], options: Options, site: CallSite) -> object:
+def _integrand_at_limit(body: TracedFunction, end: TracedArray, extras: Sequence[object], options: Options, site: CallSite) -> Array:
     """The integrand at a limit; zero at infinity."""
     if dict(options).get("weight") is not None:
         raise UnsupportedError(
@@ -125,7 +126,7 @@ def _integrand_at_limit(body: TracedFunction, end: TracedArray, extras: Sequence
 
 def _jvp(
     dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: TracedFunction, options: Options, site: CallSite, mode: str
-) -> list[object]:
+) -> Sequence[object]:
     a, b, points, *extras = args
     moving = [k for k, dot in enumerate(dots[3:]) if dot is not ZERO]
     terms: list[object] = []
@@ -138,8 +139,11 @@ def _jvp(
     return [add_up(terms), ZERO, ZERO]
 
 
+Bars = Sequence[Array | Zero]
+
+
 def _vjp(
-    bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: TracedFunction, options: Options, site: CallSite, mode: str
+    bars: Bars, args: Sequence[TracedArray], outs: object, *, body: TracedFunction, options: Options, site: CallSite, mode: str
 ) -> list[object]:
     bar, (a, b, _, *extras) = bars[0], args
     if bar is ZERO:
@@ -244,15 +248,14 @@ def _entered(functions: UserFunctions, ends: Sequence[TracedArray], options: Opt
 
 def _nested(
     func: Callable[..., object], ranges: Sequence[object], args: tuple[object, ...], options: Sequence[object]
-) -> tuple[object, object]:
+) -> object:
     """``nquad`` by `quad` inside `quad`, the last range outermost."""
 
-    def integral(depth: int, outer: tuple[object, ...]) -> tuple[object, object]:
+    def integral(depth: int, outer: tuple[object, ...]) -> object:
         limits, option = ranges[-1 - depth], options[-1 - depth]
-        ends: Sequence[object] = limits(*outer) if callable(limits) else limits
-        low, high = ends
-        extra: dict[str, object] = dict(option(*outer) if callable(option) else option)
-        inner = func if depth + 1 == len(ranges) else lambda *place: integral(depth + 1, place)[0]
+        low, high = tuple(limits(*outer) if callable(limits) else limits)
+        extra = options_of(option(*outer) if callable(option) else option)
+        inner = func if depth + 1 == len(ranges) else lambda *place: next(iter(integral(depth + 1, place)))
         return call(inner, low, high, args=outer, **extra)
 
     return integral(0, args)
@@ -261,7 +264,7 @@ def _nested(
 @replaces(si.nquad)
 def nquad(
     func: Callable[..., object], ranges: Sequence[object], args: object = None, opts: object = None, full_output: bool = False
-) -> tuple[object, object]:
+) -> object:
     """``nquad``; the error estimate is the error of the outermost integral alone."""
     if full_output:
         raise unsupported("scipy.integrate.nquad with full_output=True")
@@ -273,7 +276,7 @@ def nquad(
 def dblquad(
     func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, args: tuple[object, ...] = (), epsabs: object = 1.49e-8,
     epsrel: object = 1.49e-8,
-) -> tuple[object, object]:
+) -> object:
     inner = lambda x, *_: (gfun(x) if callable(gfun) else gfun, hfun(x) if callable(hfun) else hfun)  # noqa: E731 - a line each
     return nquad(func, [inner, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})
 
@@ -282,7 +285,7 @@ def dblquad(
 def tplquad(
     func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, qfun: object, rfun: object,
     args: tuple[object, ...] = (), epsabs: object = 1.49e-8, epsrel: object = 1.49e-8,
-) -> tuple[object, object]:  # fmt: skip
+) -> object:  # fmt: skip
     middle = lambda x, *_: (gfun(x) if callable(gfun) else gfun, hfun(x) if callable(hfun) else hfun)  # noqa: E731 - a line each
     inner = lambda y, x, *_: (qfun(x, y) if callable(qfun) else qfun, rfun(x, y) if callable(rfun) else rfun)  # noqa: E731 - a line each
     return nquad(func, [inner, middle, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})

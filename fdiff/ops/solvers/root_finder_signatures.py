@@ -62,10 +62,10 @@ class RootProblem:
         return call, outputs, [*starts, *extras]
 
 
-def _with_slopes(taken: Mapping[str, object], main: str, others: Sequence[str]) -> dict[str, tuple[Callable[..., object], int]]:
+def _with_slopes(taken: Mapping[str, object], main: str, others: Sequence[str]) -> dict[str, tuple[object, int]]:
     """The function with the number of values it returns, and its derivatives if they are functions; True means that it returns them too."""
     returned = 1 + sum(taken.get(k) is True for k in others)
-    functions: dict[str, tuple[Callable[..., object], int]] = {main: (taken[main], returned)}
+    functions: dict[str, tuple[object, int]] = {main: (taken[main], returned)}
     functions |= {k: (taken[k], 1) for k in others if callable(taken.get(k))}
     return functions
 

@@ -14,7 +14,7 @@ from fdiff.intact_scipy import optimize as so
 
 from ...arraytype import BOOL, F8, INT, ArrayType
 from ...primitive import ZERO, LateParams, Primitive, Sample
-from ...trace import TracedArray, apply
+from ...trace import Array, TracedArray, apply
 from .exit_status import solver_op
 from .implicit_function_theorem import PAIR, cotangents, exact, monotone, near_solution, tangent
 from .solver_arguments import CallSite
@@ -72,7 +72,7 @@ def _of_number(answer: tuple[object, object]) -> dict[str, object]:
     }
 
 
-def _newton(func: object, x0: object, **options: object) -> dict[str, object]:
+def _newton(func: object, x0: Array, **options: object) -> dict[str, object]:
     if np.ndim(x0) == 0:
         return _of_number(so.newton(func, x0, full_output=True, **options))
     result = so.newton(func, x0, full_output=True, **options)

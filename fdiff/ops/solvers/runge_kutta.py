@@ -14,27 +14,28 @@ from fdiff.intact_scipy import integrate as si
 
 from ...arraytype import F8, INT, ArrayType
 from ...tape import Tape
-from ...trace import Trace, TracedArray, apply_many
+from ...trace import Array, Trace, TracedArray, apply_many
 from ...transforms.pipeline import VALUE, derive
 from ..control.loop import LOOP
 from .solver_arguments import number_types
 from .traced_function import TracedFunction, constant_body
 
 METHODS = {"RK23": si.RK23, "RK45": si.RK45, "DOP853": si.DOP853}
-Right = Callable[[object, object], object]
+Right = Callable[[Array, Array], Array]
 
 
-def _combined(stages: Sequence[object], weights: np.ndarray) -> object:
+def _combined(stages: Sequence[Array], weights: np.ndarray) -> Array:
     """A combination of stages; stages of weight zero are left out."""
-    total: object = None
+    total: Array | None = None
     for stage, weight in zip(stages, weights, strict=False):
         if weight:
             term = stage * float(weight)
             total = term if total is None else total + term
+    assert total is not None
     return total
 
 
-def _stages(f: Right, t: object, y: object, h: object, method: type) -> tuple[list[object], object]:
+def _stages(f: Right, t: Array, y: Array, h: Array, method: type) -> tuple[list[Array], Array]:
     """The derivatives at the stages of one step, and the next state."""
     stages = [f(t, y)]
     for a, c in zip(method.A[1:], method.C[1:], strict=True):
@@ -42,7 +43,7 @@ def _stages(f: Right, t: object, y: object, h: object, method: type) -> tuple[li
     return stages, y + h * _combined(stages, method.B)
 
 
-def _interpolating_coefficients(f: Right, t: object, y: object, h: object, method: type) -> object:
+def _interpolating_coefficients(f: Right, t: Array, y: Array, h: Array, method: type) -> object:
     """Coefficients of the interpolating polynomial of a step (dense output): by power, or as DOP853 has them."""
     stages, new = _stages(f, t, y, h, method)
     stages.append(f(t + h, new))
@@ -55,7 +56,7 @@ def _interpolating_coefficients(f: Right, t: object, y: object, h: object, metho
     return np.stack([*first, *(h * _combined(stages, row) for row in method.D)])
 
 
-def _interpolated_change(method: type, coefficients: TracedArray, x: TracedArray, h: TracedArray) -> object:
+def _interpolated_change(method: type, coefficients: TracedArray, x: TracedArray, h: Array) -> object:
     """The change of the state at the fraction `x` of each step, from the coefficients of `_interpolating_coefficients`."""
     x, h = x[:, None], h[:, None]
     count = coefficients.shape[1]

@@ -32,6 +32,11 @@ def replaces_solver(function: Callable[..., object], handler: Callable[[Argument
     replaces(function)(call)
 
 
+def options_of(named: Mapping[str, object] | None) -> Arguments:
+    """A copy of options that the user names in a dict."""
+    return dict(named or {})
+
+
 def of(taken: Mapping[str, object], names: Sequence[str]) -> Arguments:
     """The named options that were given."""
     return {k: taken[k] for k in names if taken.get(k) is not None}

@@ -5,7 +5,7 @@ See docs/decisions/solvers.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import fdiff.intact_numpy as np
@@ -41,7 +41,7 @@ class SolverCall(NamedTuple):
     site: CallSite
     model: TracedFunction | None = None  # of the result, for the derivative, where there is one
 
-    def run(self, args: Sequence[np.ndarray]) -> object:
+    def run(self, args: Sequence[np.ndarray]) -> Mapping[str, object]:
         """SciPy's own result."""
         starts, extras = args[: len(self.starts)], args[len(self.starts) :]
         keywords: dict[str, object] = {k: unfrozen(v) for k, v in self.options}
@@ -64,7 +64,7 @@ class SolverCall(NamedTuple):
 
 
 # By public name: a function of keywords that returns the fields of the result as a mapping.
-SOLVERS: dict[str, Callable[..., object]] = {}
+SOLVERS: dict[str, Callable[..., Mapping[str, object]]] = {}
 
 
 def as_function(body: TracedFunction, extras: Sequence[np.ndarray]) -> Callable[..., object]:

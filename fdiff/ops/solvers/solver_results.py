@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from scipy.optimize import OptimizeResult
 
 from ...foreign_errors import hiding
-from ...trace import TracedArray, apply, unsupported
+from ...trace import Array, TracedArray, apply, unsupported
 from ..shapes.shaping import scalar_if_0d
 from .solver_arguments import value_of
 from .solver_call import SolverCall, without_rule
@@ -61,7 +61,7 @@ def field_text(call: SolverCall, args: list[TracedArray], field: str, seen: list
     return text
 
 
-def field(value: TracedArray, moving: TracedArray, name: str, call: SolverCall) -> TracedArray:
+def field(value: TracedArray, moving: Array, name: str, call: SolverCall) -> TracedArray:
     """A field of the result; one of floating-point numbers has a value, and an error in place of a derivative."""
     if value.dtype.kind in FLAGS:
         return scalar_if_0d(value)

@@ -121,7 +121,7 @@ def _united(function: UserFunction, runs: Sequence[Recording], extras: Sequence[
     with Trace("solver", lines=False) as trace:
         own = [trace.input(t) for t in function.types]
         place = {(id(x.home), x.id): trace.input(x.type) for x in extras}
-        outs: list[object] = []
+        outs: Sequence[object] = []
         holds: object = None
         for recording in runs:
             inputs = [*own, *(place[id(x.home), x.id] for x in recording.extra)]

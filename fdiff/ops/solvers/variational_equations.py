@@ -18,7 +18,7 @@ from fdiff.intact_scipy import sparse
 
 from ...arraytype import BOOL, F8, INT, ArrayType
 from ...primitive import PRIMITIVES, ZERO, LateParams, Sample
-from ...trace import TracedArray, apply, apply_many
+from ...trace import Array, TracedArray, apply, apply_many
 from ..entrywise.broadcasting import all_mapped
 from .exit_status import batch_by_unrolling, solver_op
 from .solver_arguments import CallSite, FrozenOption, number_types, unfrozen
@@ -188,7 +188,7 @@ def _run(args: Sequence[np.ndarray], call: SolverCall, rows: int, wrt: tuple[int
     directions, n = args[-1 - len(wrt)].shape
     join = lambda y, begin: np.concatenate([y, np.ravel(begin)])  # noqa: E731 - a line
     wide = PRIMITIVES["scipy.ode"].rules.evaluate(*_arguments(args, call, join), call=_wider(call, wrt, directions, rows), mode="rule")
-    return np.array(wide[0][:, n:]).reshape((rows, directions, n))
+    return np.array(next(iter(wide))[:, n:]).reshape((rows, directions, n))
 
 
 @lru_cache(maxsize=64)
@@ -232,7 +232,7 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) ->
     return [np.moveaxis(np.reshape(out, (out.shape[0], size, directions, n)), 1, 0)]
 
 
-def right_side(own: Sequence[object], parameters: Sequence[object]) -> list[object]:
+def right_side(own: Sequence[Array], parameters: Sequence[Array]) -> list[Array]:
     """Two equations ``dy/dt = f(t, y)``, whose solutions are smooth."""
     (t, y), p = own, parameters[0]
     return [np.sin(p[0] * y[::-1]) + p[1] * np.cos(t)]

@@ -15,17 +15,16 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 
 from ....arraytype import broadcast_all
-from ....trace import TracedArray, apply
+from ....trace import Array, Operand, TracedArray, apply
 from ...entrywise.accurate_partials import power_of_sum, product_error, vanishing
 from ...entrywise.sample_domains import positive
 from ..special_tables.special_family import special
 from ..special_tables.special_gamma import digamma_rise_of, pole
 
 LARGE = 30.0  # from here on Stirling's series
-Array = np.ndarray
 
 
-def _stirling(s: object) -> object:
+def _stirling(s: Array) -> Array:
     """The remainder of Stirling's formula: ``log gamma(s) - ((s - 1/2) log(s) - s + log(2 pi) / 2)`` (DLMF 5.11.1)."""
     w = 1.0 / (s * s)
     return (1.0 / 12.0 - w * (1.0 / 360.0 - w * (1.0 / 1260.0 - w * (1.0 / 1680.0 - w / 1188.0)))) / s
@@ -55,9 +54,9 @@ def _polygamma(m: int, x: Array) -> Array:
     return sc.psi(x) if m == 0 else (-1.0) ** (m + 1) * factorial(m) * sc.zeta(m + 1, x)
 
 
-def _products(orders: tuple[int, int], logarithm: Callable[[int, int], Array]) -> dict[tuple[int, int], object]:
+def _products(orders: tuple[int, int], logarithm: Callable[[int, int], Array]) -> dict[tuple[int, int], Operand]:
     """Derivatives of exp(G) up to `orders`, divided by exp(G), from derivatives of G by the product rule from ``exp(G)' = G' exp(G)``."""
-    series: dict[tuple[int, int], object] = {(0, 0): 1.0}
+    series: dict[tuple[int, int], Operand] = {(0, 0): 1.0}
     for i, j in product(range(orders[0] + 1), range(orders[1] + 1)):
         if (i, j) == (0, 0):
             continue
@@ -67,7 +66,7 @@ def _products(orders: tuple[int, int], logarithm: Callable[[int, int], Array]) -
     return series
 
 
-def _at_end(x: object, a: object) -> object:
+def _at_end(x: object, a: Array) -> Array:
     """Where ``(a - 1) / x`` times a density is known as the density of one degree less; elsewhere it is infinite or as it says."""
     return (x == 0) & ((a >= 1.0) | pole(a))
 
@@ -111,7 +110,9 @@ def _weighted(density: Array, a: Array, s: Array, x: Array, k: int, m: int) -> A
     return np.where(lost & ((density == 0) | (infinite & (np.multiply(s, x) == 0))), limit, out)
 
 
-def _by_factor(factor: TracedArray, power: int, rate: object, below: object, terms: list[object], at_zero: Callable[[], object]) -> object:
+def _by_factor(
+    factor: TracedArray, power: int, rate: TracedArray, below: TracedArray, terms: list[TracedArray], at_zero: Callable[[], TracedArray]
+) -> Array:
     """The slope of ``s**k x**m f(s x)`` in the factor that has this power, without an infinite slope times 0.
 
     It is ``(rate + power) * below``, where `rate` is the rate of f in log(s x), and `terms`, over the factor. `below` has one power
@@ -127,7 +128,7 @@ def _by_factor(factor: TracedArray, power: int, rate: object, below: object, ter
 def _gamma_density_slopes(
     a: TracedArray, s: TracedArray, x: TracedArray, out: TracedArray, n: int, k: int, m: int
 ) -> tuple[object, ...]:
-    def density(a: object, n: int, k: int, m: int) -> object:
+    def density(a: object, n: int, k: int, m: int) -> TracedArray:
         return apply(gamma_density_op, a, s, x, n=n, k=k, m=m)
 
     def by(factor: TracedArray, other: TracedArray, power: int, less: tuple[int, int], more: tuple[int, int]) -> object:
@@ -216,7 +217,7 @@ def _beta_density_by_ab(a: Array, b: Array, x: Array, y: Array, *, i: int, j: in
 def _beta_density_slopes(
     a: TracedArray, b: TracedArray, x: TracedArray, y: TracedArray, out: TracedArray, i: int, j: int
 ) -> tuple[object, ...]:
-    def density(a: object, b: object, i: int, j: int) -> object:
+    def density(a: object, b: object, i: int, j: int) -> Operand:
         return apply(beta_density_op, a, b, x, y, i=i, j=j) if min(i, j) >= 0 else 0.0
 
     def slope(z: TracedArray, c: TracedArray, below: tuple[object, object], rest: object) -> object:
@@ -229,7 +230,9 @@ def _beta_density_slopes(
     )  # fmt: skip
 
 
-def _beta_slope_at_end(density: Callable[..., object], total: TracedArray, below: tuple[object, object], i: int, j: int) -> object:
+def _beta_slope_at_end(
+    density: Callable[..., TracedArray], total: TracedArray, below: tuple[TracedArray, TracedArray], i: int, j: int
+) -> TracedArray:
     """The slope in a point that is 0; `total` is ``a + b``, `below` are both parameters, with one less in the parameter of the point."""
     return (total - 1.0) * density(*below, i, j) + i * density(*below, i - 1, j) + j * density(*below, i, j - 1)
 
@@ -238,7 +241,7 @@ _BETA_ORDERS = ({"i": 0, "j": 0}, {"i": 1, "j": 0}, {"i": 0, "j": 1}, {"i": 1, "
 beta_density_op = special("beta_density", _beta_density_slopes, *_SAMPLE, positive, evaluate=_beta_density_by_ab, params=_BETA_ORDERS)
 
 
-def odds(s: object, x: object) -> tuple[object, object]:
+def odds(s: Array, x: Array) -> tuple[Array, Array]:
     """``r / (1 + r)`` and ``1 / (1 + r)`` for ``r = s x``."""
     r = np.multiply(s, x)
     far, rest = r > 1.0, 1.0 / (1.0 + r)
@@ -254,7 +257,7 @@ def _odds_density_by_ab(a: Array, b: Array, s: Array, x: Array, *, i: int, j: in
 
 
 def _odds_slope(
-    density: Callable[..., object], a: TracedArray, b: TracedArray, s: TracedArray, x: TracedArray, i: int, j: int,
+    density: Callable[..., TracedArray], a: TracedArray, b: TracedArray, s: TracedArray, x: TracedArray, i: int, j: int,
     factor: TracedArray, power: int, powers: tuple[int, int], more: tuple[int, int],
 ) -> object:  # fmt: skip
     """The slope in a factor of this `power`; `powers` of both are one less of it, if there is one, `more` are one more of the other."""
@@ -269,7 +272,7 @@ def _odds_slope(
 def _odds_density_slopes(
     a: TracedArray, b: TracedArray, s: TracedArray, x: TracedArray, out: TracedArray, i: int, j: int, k: int, m: int
 ) -> tuple[object, ...]:
-    def density(a: object, b: object, i: int, j: int, k: int, m: int) -> object:
+    def density(a: object, b: object, i: int, j: int, k: int, m: int) -> TracedArray:
         return apply(odds_density_op, a, b, s, x, i=i, j=j, k=k, m=m)
 
     by = partial(_odds_slope, density, a, b, s, x, i, j)
@@ -283,7 +286,7 @@ _ODDS_ORDERS = ({"i": 0, "j": 0, "k": 1, "m": 0}, {"i": 1, "j": 0, "k": 0, "m": 
 odds_density_op = special("odds_density", _odds_density_slopes, *_SAMPLE, positive, evaluate=_odds_density_by_ab, params=_ODDS_ORDERS)
 
 
-def student_density(df: TracedArray, t: TracedArray) -> object:
+def student_density(df: TracedArray, t: Array) -> Array:
     """The density of Student's distribution: ``(1 + t**2 / df)**(-(df + 1) / 2) / (sqrt(df) B(df / 2, 1 / 2))``."""
     large = df > 2.0 * LARGE
     few, many = np.where(large, 1.0, df), np.where(large, df, 4.0 * LARGE)

@@ -13,10 +13,10 @@ from fdiff.intact_scipy import special as sc
 from fdiff.intact_scipy import stats as st
 
 from ....named_tuples import NamedTuple
-from ....trace import TracedArray, unsupported
+from ....trace import Array, Operand, TracedArray, unsupported
 from ...shapes.shaping import traced
 
-Formula = Callable[..., object]
+Formula = Callable[..., Array]
 INF = float("inf")
 
 
@@ -39,7 +39,7 @@ class Law(NamedTuple):
 
     name: str
     inside: float
-    support: Callable[..., tuple[object, object]]
+    support: Callable[..., tuple[Operand, Operand]]
     allowed: Callable[..., object]
     formulas: Mapping[str, Formula]
     inner_only: bool = False
@@ -56,9 +56,9 @@ class Law(NamedTuple):
         raise unsupported(f"scipy.stats.{self.name}.{name}")
 
 
-def positive(*parameters: object) -> object:
+def positive(*parameters: Operand) -> Array | bool:
     """Whether all of them are."""
-    good: object = True
+    good: Array | bool = True
     for p in parameters:
         good = good & (p > 0)
     return good
@@ -75,27 +75,27 @@ def law(
 ROOT = sqrt(2.0 * pi)
 
 
-def exp_of(logarithm: object) -> object:
+def exp_of(logarithm: Array) -> Array:
     """``exp(logarithm)``; 0 with derivative 0 where the logarithm is -inf, whose own derivative is infinite there."""
     none = logarithm == -INF
     return np.where(none, 0.0, np.exp(np.where(none, 0.0, logarithm)))
 
 
-def power_density(x: object, c: object, log_rest: object) -> object:
+def power_density(x: Array, c: Array, log_rest: Array) -> object:
     """``x**c exp(log_rest)``: in logarithms, and at x = 0, where these have no derivative, by the power itself."""
     zero = x == 0
     at_zero = np.power(np.where(zero, x, 1.0), c) * np.exp(log_rest)
     return np.where(zero, at_zero, np.exp(sc.xlogy(c, np.where(zero, 1.0, x)) + log_rest))
 
 
-def _beta(x: object, a: object, b: object) -> object:
+def _beta(x: Array, a: Array, b: Array) -> object:
     end = (x == 0) | (x == 1)
     at = np.where(end, x, 0.5)
     by_powers = np.power(at, a - 1.0) * np.power(1.0 - at, b - 1.0) * np.exp(-sc.betaln(a, b))
     return np.where(end, by_powers, np.exp(_log_beta(np.where(end, 0.5, x), a, b)))
 
 
-def times_log(c: object, x: object, log_of: Formula = sc.xlogy) -> object:
+def times_log(c: Array, x: Array, log_of: Formula = sc.xlogy) -> Array:
     """``c log(x)``, or ``c log1p(x)``; for a constant c = 0 the derivative is 0, also at x = 0."""
     if isinstance(c, TracedArray):
         return log_of(c, x)
@@ -103,16 +103,16 @@ def times_log(c: object, x: object, log_of: Formula = sc.xlogy) -> object:
     return np.where(none, 0.0, log_of(c, np.where(none, 0.5, x))) if np.any(none) else log_of(c, x)
 
 
-def count_log(k: object, x: object, log_of: Formula = sc.xlogy) -> object:
+def count_log(k: object, x: Array, log_of: Formula = sc.xlogy) -> Array:
     """``k log(x)`` for a number of events k, which has no derivative; 0 where k is 0."""
     return np.where(k == 0, 0.0, log_of(k, np.where(k == 0, 0.5, x)))
 
 
-def log_normal(x: object) -> object:
+def log_normal(x: Array) -> Array:
     return -0.5 * x * x - log(ROOT)
 
 
-def _log_student(x: object, df: object) -> object:
+def _log_student(x: Array, df: Array) -> object:
     """Johnson, Kotz, Balakrishnan, Continuous Univariate Distributions 2, 28.1; normal for infinite df."""
     endless = np.isinf(df)
     n = np.where(endless, 1.0, df)
@@ -120,11 +120,11 @@ def _log_student(x: object, df: object) -> object:
     return np.where(endless, log_normal(x), student)
 
 
-def _log_gamma(x: object, a: object) -> object:
+def _log_gamma(x: Array, a: Array) -> object:
     return times_log(a - 1.0, x) - x - sc.gammaln(a)
 
 
-def _log_beta(x: object, a: object, b: object) -> object:
+def _log_beta(x: Array, a: Array, b: Array) -> Array:
     return times_log(b - 1.0, -x, sc.xlog1py) + times_log(a - 1.0, x) - sc.betaln(a, b)
 
 
@@ -133,31 +133,31 @@ def flat_start(log_density: Formula) -> Formula:
     return lambda x, *shapes: np.where(x == 0, -INF, log_density(np.where(x == 0, 1.0, x), *shapes))
 
 
-def _log_lognormal(x: object, s: object) -> object:
+def _log_lognormal(x: Array, s: Array) -> object:
     return log_normal(np.log(x) / s) - np.log(s * x)
 
 
-def _log_chi2(x: object, df: object) -> object:
+def _log_chi2(x: Array, df: Array) -> object:
     return times_log(0.5 * df - 1.0, x) - 0.5 * x - sc.gammaln(0.5 * df) - 0.5 * log(2.0) * df
 
 
-def _log_poisson(k: object, mu: object) -> object:
+def _log_poisson(k: Array, mu: object) -> Array:
     return count_log(k, mu) - sc.gammaln(k + 1.0) - mu
 
 
-def _poisson(k: object, mu: object) -> object:
+def _poisson(k: Array, mu: Array) -> object:
     """By powers where `mu` is 0, because ``log(mu)`` has no derivative there."""
     none = mu == 0
     few = np.power(np.where(none, mu, 0.0), k) * np.exp(np.where(none, -mu, 0.0)) / sc.gamma(k + 1.0)
     return np.where(none, few, np.exp(_log_poisson(k, np.where(none, 1.0, mu))))
 
 
-def _log_binomial(k: object, n: object, p: object) -> object:
+def _log_binomial(k: Array, n: Array, p: Array) -> object:
     ways = sc.gammaln(n + 1.0) - (sc.gammaln(k + 1.0) + sc.gammaln(n - k + 1.0))
     return ways + count_log(k, p) + count_log(n - k, -p, sc.xlog1py)
 
 
-def _binomial(k: object, n: object, p: object) -> object:
+def _binomial(k: Array, n: object, p: Array) -> object:
     """By powers where `p` is 0 or 1, because the logarithms have no derivatives there."""
     edge = (p == 0) | (p == 1)
     at, ways = np.where(edge, p, 0.0), sc.binom(n, k)
@@ -165,7 +165,7 @@ def _binomial(k: object, n: object, p: object) -> object:
     return np.where(edge, sure, exp_of(_log_binomial(k, n, np.where(edge, 0.5, p))))
 
 
-def _log_f_rest(x: object, m: object, n: object) -> object:
+def _log_f_rest(x: Array, m: Array, n: Array) -> Array:
     """The density of Fisher's distribution without the power of x, in logarithms."""
     return 0.5 * (m * np.log(m) + n * np.log(n)) - 0.5 * (m + n) * np.log(n + m * x) - sc.betaln(0.5 * m, 0.5 * n)
 

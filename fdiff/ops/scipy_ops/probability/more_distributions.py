@@ -12,6 +12,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 from fdiff.intact_scipy import stats as st
 
+from ....trace import Array
 from ..special_tables.special_incomplete import root_of_gamma_quantile
 from .distributions import (
     INF,
@@ -26,7 +27,7 @@ from .distributions import (
 )
 
 
-def _log_mass(a: object, b: object) -> object:
+def _log_mass(a: Array, b: Array) -> Array:
     """Logarithm of the normal probability of an interval, accurate in the tails."""
     right, left = a > 0, b <= 0
     low, high = np.where(right, -b, a), np.where(right, -a, b)
@@ -36,15 +37,15 @@ def _log_mass(a: object, b: object) -> object:
     return np.where(tail, head + np.log1p(-np.exp(rest - head)), middle)
 
 
-def _log_nbinom(k: object, n: object, p: object) -> object:
+def _log_nbinom(k: object, n: object, p: Array) -> Array:
     return _nbinom_ways(k, n) + n * np.log(p) + count_log(k, -p, sc.xlog1py)
 
 
-def _nbinom_ways(k: object, n: object) -> object:
+def _nbinom_ways(k: Array, n: object) -> Array:
     return sc.gammaln(n + k) - sc.gammaln(k + 1.0) - sc.gammaln(n)
 
 
-def _nbinom(k: object, n: object, p: object) -> object:
+def _nbinom(k: Array, n: object, p: Array) -> object:
     """By powers where `p` is 1, because ``log(1 - p)`` has no derivative there."""
     sure = p == 1
     at = np.where(sure, p, 0.5)
@@ -52,58 +53,58 @@ def _nbinom(k: object, n: object, p: object) -> object:
     return np.where(sure, by_powers, np.exp(_log_nbinom(k, n, np.where(sure, 0.5, p))))
 
 
-def _geometric_tail(k: object, p: object) -> object:
+def _geometric_tail(k: Array, p: Array) -> object:
     """``(1 - p)**k``, by logarithms where 1 - p is rounded."""
     small = p < 0.5
     return np.where(small, np.exp(k * np.log1p(-np.where(small, p, 0.25))), np.power(1.0 - np.where(small, 0.5, p), k))
 
 
-def _geometric(k: object, p: object) -> object:
+def _geometric(k: Array, p: Array) -> object:
     """``1 - (1 - p)**k``."""
     small = p < 0.5
     return np.where(small, -np.expm1(k * np.log1p(-np.where(small, p, 0.25))), 1.0 - np.power(1.0 - np.where(small, 0.5, p), k))
 
 
-def _log_geometric(k: object, p: object) -> object:
+def _log_geometric(k: Array, p: Array) -> object:
     return count_log(k - 1.0, -p, sc.xlog1py) + np.log(p)
 
 
-def _log_beta_binomial(k: object, n: object, a: object, b: object) -> object:
+def _log_beta_binomial(k: Array, n: Array, a: Array, b: object) -> object:
     ways = -np.log(n + 1.0) - sc.betaln(n - k + 1.0, k + 1.0)
     return ways + sc.betaln(k + a, n - k + b) - sc.betaln(a, b)
 
 
-def _log_chi_rest(x: object, df: object) -> object:
+def _log_chi_rest(x: Array, df: Array) -> Array:
     return log(2.0) - 0.5 * log(2.0) * df - sc.gammaln(0.5 * df) - 0.5 * x**2
 
 
-def _log_nakagami_rest(x: object, nu: object) -> object:
+def _log_nakagami_rest(x: Array, nu: object) -> Array:
     return log(2.0) + sc.xlogy(nu, nu) - sc.gammaln(nu) - nu * x**2
 
 
-def _log_logistic(x: object, c: object) -> object:
+def _log_logistic(x: Array, c: Array) -> object:
     low = x < 1.0
     power = np.power(np.where(low, x, 1.0), c)
     return np.where(low, power / (1.0 + power), 1.0 / (1.0 + np.power(np.where(low, 1.0, x), -c)))
 
 
-def _laplace(x: object) -> object:
+def _laplace(x: Array) -> object:
     upper = x > 0
     return np.where(upper, 1.0 - 0.5 * np.exp(-np.where(upper, x, 0.0)), 0.5 * np.exp(np.where(upper, 0.0, x)))
 
 
-def _cotangent(turn: object) -> object:
+def _cotangent(turn: Array) -> Array:
     """``1 / tan(turn)`` up to half a turn; next to a quarter, where that has a pole in between, as a tangent."""
     near = np.abs(turn - 0.5 * pi) < 0.5
     return np.where(near, np.tan(0.5 * pi - np.where(near, turn, 0.5 * pi)), 1.0 / np.tan(np.where(near, 0.5, turn)))
 
 
-def _laplace_quantile(q: object) -> object:
+def _laplace_quantile(q: Array) -> Array:
     upper = q > 0.5
     return np.where(upper, -np.log(2.0 * (1.0 - np.where(upper, q, 0.75))), np.log(2.0 * np.where(upper, 0.25, q)))
 
 
-def _logistic(x: object) -> object:
+def _logistic(x: Array) -> object:
     return x - 2.0 * np.logaddexp(0.0, x)
 
 

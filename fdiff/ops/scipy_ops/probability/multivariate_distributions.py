@@ -8,7 +8,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 from fdiff.intact_scipy import stats as st
 
-from ....trace import TracedArray
+from ....trace import Array, TracedArray
 from ...along_axes.reductions import as_scalar
 from ...shapes.shaping import traced
 from ..dense_linalg import solve_triangular
@@ -19,7 +19,7 @@ LOG_2PI = log(2.0 * pi)
 NEGLIGIBLE = 1e6 * float(np.finfo(np.float64).eps)
 
 
-def _covariance(mean: object, cov: object) -> tuple[TracedArray | None, TracedArray]:
+def _covariance(mean: object, cov: object) -> tuple[TracedArray | None, Array]:
     """The mean as a vector, None for 0, and the covariance as a matrix."""
     if isinstance(cov, st.Covariance):
         cov = cov.covariance
@@ -42,7 +42,7 @@ def _points(x: object, centre: TracedArray | None, dim: int) -> TracedArray:
     return away
 
 
-def _pseudo_inverse(spread: TracedArray) -> tuple[TracedArray, TracedArray, TracedArray, TracedArray]:
+def _pseudo_inverse(spread: TracedArray) -> tuple[Array, Array, Array, Array]:
     """Pseudo-inverse of a covariance, the projector onto its null space, its rank, and log of its pseudo-determinant.
 
     With P the projector, the determinant of ``cov + P`` is the product of the eigenvalues that are not 0, and so
@@ -55,17 +55,17 @@ def _pseudo_inverse(spread: TracedArray) -> tuple[TracedArray, TracedArray, Trac
     return inverse, null, rank, np.linalg.slogdet(spread + null)[1]
 
 
-def normal(name: str, *args: object, **keywords: object) -> TracedArray:
+def normal(name: str, *args: object, **keywords: object) -> Array:
     """A function of the multivariate normal distribution; of `cov` the lower triangle is read, as in SciPy."""
     return _entropy(*args, **keywords) if name == "entropy" else _density(name, *args, **keywords)
 
 
-def _entropy(mean: object = None, cov: object = 1) -> TracedArray:
+def _entropy(mean: object = None, cov: object = 1) -> Array:
     _, _, rank, log_determinant = _pseudo_inverse(_covariance(mean, cov)[1])
     return as_scalar(0.5 * (rank * (LOG_2PI + 1.0) + log_determinant))
 
 
-def _density(name: str, x: object, mean: object = None, cov: object = 1, allow_singular: object = False) -> TracedArray:
+def _density(name: str, x: object, mean: object = None, cov: object = 1, allow_singular: object = False) -> Array:
     centre, spread = _covariance(mean, cov)
     dim = spread.shape[0]
     away = _points(x, centre, dim)
@@ -92,7 +92,7 @@ def _concentrations(alpha: object) -> TracedArray:
     return a
 
 
-def _shares(x: object, alpha: TracedArray) -> TracedArray:
+def _shares(x: object, alpha: TracedArray) -> Array:
     """Points of the simplex, along the first axis, with the last share where it was left out."""
     shares = of_reals(x).astype(np.float64)
     if shares.ndim and shares.shape[0] + 1 == alpha.shape[0]:
@@ -111,7 +111,7 @@ def _shares(x: object, alpha: TracedArray) -> TracedArray:
     return shares
 
 
-def dirichlet(name: str, *args: object, **keywords: object) -> TracedArray:
+def dirichlet(name: str, *args: object, **keywords: object) -> Array:
     """Density of Dirichlet's distribution, or its mean, variance or entropy."""
     return {"pdf": _dirichlet_pdf, "logpdf": _dirichlet_logpdf, "mean": _mean, "var": _variance, "entropy": _dirichlet_entropy}[name](
         *args, **keywords
@@ -122,29 +122,29 @@ def _log_norm(a: TracedArray) -> TracedArray:
     return np.sum(sc.gammaln(a)) - sc.gammaln(np.sum(a))
 
 
-def _dirichlet_logpdf(x: object, alpha: object) -> TracedArray:
+def _dirichlet_logpdf(x: object, alpha: object) -> Array:
     a = _concentrations(alpha)
     shares = _shares(x, a)
     powers = sc.xlogy((a - 1.0).reshape((-1, *(1,) * (shares.ndim - 1))), shares)
     return as_scalar(np.sum(powers, axis=0) - _log_norm(a))
 
 
-def _dirichlet_pdf(x: object, alpha: object) -> TracedArray:
+def _dirichlet_pdf(x: object, alpha: object) -> Array:
     return as_scalar(np.exp(traced(_dirichlet_logpdf(x, alpha))))
 
 
-def _mean(alpha: object) -> TracedArray:
+def _mean(alpha: object) -> Array:
     a = _concentrations(alpha)
     return as_scalar(np.squeeze(a / np.sum(a)))
 
 
-def _variance(alpha: object) -> TracedArray:
+def _variance(alpha: object) -> Array:
     a = _concentrations(alpha)
     total = np.sum(a)
     return as_scalar(np.squeeze(a * (total - a) / (total * total * (total + 1.0))))
 
 
-def _dirichlet_entropy(alpha: object) -> TracedArray:
+def _dirichlet_entropy(alpha: object) -> Array:
     a = _concentrations(alpha)
     total = np.sum(a)
     return as_scalar(_log_norm(a) + (total - a.shape[0]) * sc.psi(total) - np.sum((a - 1.0) * sc.psi(a)))

@@ -10,7 +10,7 @@ from fdiff.intact_scipy import stats as st
 
 from ....foreign_errors import hiding, wraps
 from ....primitive import LIBRARY_OBJECTS
-from ....trace import TracedArray, replaces, root_trace, unsupported
+from ....trace import Array, Operand, TracedArray, replaces, root_trace, unsupported
 from ....trace.handler_arguments import resolve
 from ....trace.local_arrays import localised
 from ...along_axes.reductions import as_scalar
@@ -40,7 +40,7 @@ def _standard(x: object, loc: object, scale: object) -> TracedArray:
     return z.astype(np.float64)
 
 
-def _density(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...], scale: object) -> object:
+def _density(law: Law, name: str, z: TracedArray, shapes: tuple[Operand, ...], scale: Operand) -> Array:
     """Density at a point in standard form; 0 outside of the support, for discrete distributions between integers too."""
     low, high = law.support(*shapes)
     off = [end for end, bounded in ((z < low, _bounded(low)), (z > high, _bounded(high))) if bounded]
@@ -57,11 +57,11 @@ def _density(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...], sc
     return np.where(np.isnan(z), np.nan, value)
 
 
-def _bounded(end: object) -> bool:
+def _bounded(end: Array) -> bool:
     return isinstance(end, TracedArray) or not np.all(np.isinf(end))
 
 
-def _probability(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...]) -> object:
+def _probability(law: Law, name: str, z: TracedArray, shapes: tuple[Operand, ...]) -> Array:
     """Distribution function at a point in standard form; 0 or 1 beyond the ends of the support."""
     low, high = law.support(*shapes)
     discrete = "logpmf" in law.formulas
@@ -88,7 +88,7 @@ def _probability(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...]
     return np.where(np.isnan(z), np.nan, value)
 
 
-def _quantile(law: Law, name: str, q: object, shapes: tuple[object, ...], loc: object, scale: object) -> object:
+def _quantile(law: Law, name: str, q: object, shapes: tuple[Operand, ...], loc: Operand, scale: Operand) -> Array:
     low, high = law.support(*shapes) if name == "ppf" else law.support(*shapes)[::-1]
     p = of_reals(q).astype(np.float64)
     within = (p > 0) & (p < 1) if law.steep else (p >= 0) & (p <= 1)
@@ -101,7 +101,7 @@ def _quantile(law: Law, name: str, q: object, shapes: tuple[object, ...], loc: o
     return value if type(loc) is int and loc == 0 else value + loc
 
 
-def _function_of(law: Law, name: str, x: object, parameters: tuple[tuple[object, ...], object, object]) -> TracedArray:
+def _function_of(law: Law, name: str, x: object, parameters: tuple[tuple[object, ...], object, object]) -> Array:
     shapes, loc, scale = parameters
     shapes = tuple([s if isinstance(s, TracedArray) else np.asarray(s, np.float64) for s in shapes])
     if name in ("ppf", "isf"):
@@ -177,7 +177,7 @@ class FrozenDistribution:
 
 
 def _computed(real: object, law: Law) -> Formula:
-    def compute(name: str, *args: object, **keywords: object) -> TracedArray:
+    def compute(name: str, *args: object, **keywords: object) -> Array:
         point = "q" if name in ("ppf", "isf") else "k" if "logpmf" in law.formulas else "x"
         first, *others = args or (keywords.pop(point, None),)
         if first is None:
@@ -202,7 +202,7 @@ for _counterpart in TRACED_DISTRIBUTIONS.values():
 # Bound methods taken from a distribution outside of the function: under trace their owner is the counterpart.
 
 
-def _unbound(function: Formula, name: str) -> Formula:
+def _unbound(function: Formula, name: str) -> Callable[..., object]:
     @wraps(function)
     def call(owner: object, *args: object, **keywords: object) -> object:
         held = owner if type(owner) is TracedDistribution else None
@@ -222,7 +222,7 @@ for _class in _KINDS:
 # Distributions that were frozen outside of the function hold their parameters in attributes.
 
 
-def _of_traced_distribution(name: str) -> Formula:
+def _of_traced_distribution(name: str) -> Callable[..., object]:
     """The method of the frozen distribution's traced counterpart."""
 
     def method(self: object, *args: object, **keywords: object) -> object:

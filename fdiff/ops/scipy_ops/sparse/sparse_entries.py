@@ -13,7 +13,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
 
 from ....foreign_errors import hiding
-from ....trace import TracedArray, apply, unsupported
+from ....trace import Array, TracedArray, apply, unsupported
 from ....trace.static_arguments import settled
 from ...shapes.gather_scatter import scatter_add
 from . import sparse_structures as structures
@@ -53,7 +53,7 @@ class SparseEntries:
         self.stored, self.format, self.storage = structures.numbered(moved), format, storage
 
     @classmethod
-    def of_stored(cls, values: TracedArray, moved: structures.SparseStructure, storage: int = KEPT) -> Self:
+    def of_stored(cls, values: Array, moved: structures.SparseStructure, storage: int = KEPT) -> Self:
         """Of a matrix of SciPy's that holds the numbers of the entries."""
         new = cls.__new__(cls)
         if moved.format not in structures.BASES:
@@ -175,7 +175,7 @@ class SparseEntries:
         matrix = self.distinct()
         return matrix._entries_at(matrix.stored.getcol(j))
 
-    def _entries_at(self, numbers: object) -> object:
+    def _entries_at(self, numbers: Array) -> object:
         """The entries at SciPy's numbers of entries."""
         if isinstance(numbers, np.matrix):
             refuse("entries of a sparse matrix by two lists, which are a numpy.matrix (take a sparse array),")

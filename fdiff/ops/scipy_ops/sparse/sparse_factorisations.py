@@ -66,7 +66,8 @@ class CapturedFactors(TracedFactors):
             out = apply(factored, columns, lu=self._real, trans=trans)
         return out[:, 0] if right.ndim == 1 else out
 
-    __call__ = solve
+    def __call__(self, b: object) -> object:
+        return self.solve(b)
 
 
 LIBRARY_OBJECTS[spl.SuperLU] = (), CapturedFactors

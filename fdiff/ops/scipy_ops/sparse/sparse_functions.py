@@ -10,7 +10,7 @@ from fdiff.intact_scipy import sparse as sp
 from fdiff.intact_scipy import sparse_linalg as spl
 
 from ....foreign_errors import hiding, wraps
-from ....trace import TracedArray, replaces, unsupported
+from ....trace import Array, TracedArray, replaces, unsupported
 from ....trace.handler_arguments import resolve
 from ....trace.static_arguments import settled
 from ...scipy_functions import involves_traced, patch_method, replaces_if_traced
@@ -78,7 +78,7 @@ def _of_entries(parts: Sequence[Sequence[object]], shape: object, name: str, *, 
     return TracedSparse(entries, rows, cols, checked.shape, format=name, matrix=matrix)
 
 
-def matrix_of_dense(array: TracedArray, name: str, *, matrix: bool) -> TracedSparse:
+def matrix_of_dense(array: Array, name: str, *, matrix: bool) -> TracedSparse:
     """The matrix of a dense array; any entry may move, so that all of them are kept."""
     if array.ndim > 2 or (array.ndim < 2 and not matrix):
         raise unsupported(f"scipy.sparse.{name} of a traced array of {array.ndim} dimensions")
@@ -133,7 +133,8 @@ for _format in _CLASSES:
 
 
 def _diagonals(
-    diagonals: object, offsets: object = 0, shape: object = None, format: str | None = None, dtype: object = None, *, matrix: bool
+    diagonals: Sequence[object], offsets: Sequence[int] | int = 0, shape: tuple[int, int] | None = None, format: str | None = None,
+    dtype: object = None, *, matrix: bool,
 ) -> TracedSparse:
     """A matrix from its diagonals; one of length 1 is repeated."""
     single = np.ndim(offsets) == 0 and not isinstance(offsets, (list, tuple))

@@ -64,7 +64,7 @@ def _product_transposes(bar: TracedArray, args: Args, *, shape: Shape, transpose
 def batched(primitive: Callable[[], Primitive]) -> Callable[..., Sequence[object]]:
     """Batching: if only `x` is mapped, its columns side by side; if the entries are, a block diagonal matrix."""
 
-    def batch(args: Args, mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+    def batch(args: Args, mapped: Sequence[bool], size: int, **params: object) -> Sequence[object]:
         product_of = partial(apply, primitive())
         if any(mapped[:4]):
             return [_of_block_diagonal(product_of, all_mapped(args, mapped, size), size, **params)]

@@ -94,7 +94,7 @@ def _solve(
     return out
 
 
-def solve_jvp(dots: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool, **how: object) -> list[object]:
+def solve_jvp(dots: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool, **how: object) -> Sequence[object]:
     """``dx = inv(A) (db - dA x)``."""
     (data, rows, cols, starts, _), (data_dot, *_, b_dot) = args, dots
     where = rows, cols, starts

@@ -16,7 +16,14 @@ class SparseStructure(Protocol):
     data: np.ndarray
     shape: tuple[int, int]
     format: str
+    nnz: int
 
+    def __getitem__(self, key: object, /) -> SparseStructure: ...
+    def __matmul__(self, other: SparseStructure, /) -> SparseStructure: ...
+    def asformat(self, format: str, copy: bool = False) -> SparseStructure: ...
+    def copy(self) -> SparseStructure: ...
+    def multiply(self, other: object) -> SparseStructure: ...
+    def transpose(self, axes: None = None, copy: bool = False) -> SparseStructure: ...
 
 
 def base(format: str) -> str:
@@ -40,8 +47,7 @@ def _with_data(matrix: SparseStructure, data: np.ndarray) -> SparseStructure:
 
 
 def of_places(rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int], *, matrix: bool) -> SparseStructure:
-    kind = sp.coo_matrix if matrix else sp.coo_array
-    return kind((np.arange(1, len(rows) + 1), (rows, cols)), shape=shape)
+    return getattr(sp, "coo_matrix" if matrix else "coo_array")((np.arange(1, len(rows) + 1), (rows, cols)), shape=shape)
 
 
 def of_kind(matrix: SparseStructure, *, matrix_kind: bool) -> SparseStructure:

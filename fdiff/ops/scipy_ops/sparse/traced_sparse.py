@@ -10,7 +10,7 @@ from fdiff.intact_scipy import sparse as sp
 
 from ....arraytype import promote
 from ....errors import UNNAMED, InputError, failure
-from ....trace import TracedArray, apply
+from ....trace import Array, TracedArray, apply
 from ....tree import register
 from ...entrywise.families import kind_of
 from ...scipy_functions import TO_LIBRARY, concrete
@@ -59,9 +59,9 @@ class TracedSparse(SparseEntries):
         matrix = matrix.asformat("csr") if matrix.stored.format == "coo" else matrix
         flipped = matrix.stored.format == "csc"
         major, minor, starts = structures.by_lines(matrix.stored)
-        return (matrix.values, major, minor, starts), self.shape[::-1] if flipped else self.shape, flipped
+        return (matrix.values, major, minor, starts), (self.shape[1], self.shape[0]) if flipped else self.shape, flipped
 
-    def _times(self, x: object, *, transposed: bool) -> TracedArray:
+    def _times(self, x: Array, *, transposed: bool) -> TracedArray:
         """The matrix, or its transpose, times a vector or the columns of a matrix."""
         dense = traced(x)
         dtype = promote(kind_of(self.values), kind_of(dense))
@@ -195,7 +195,7 @@ class TracedSparse(SparseEntries):
         out = apply(solve, *system, columns, **params, **how)
         return out[:, 0] if right.ndim == 1 or (right.shape[1] == 1 and not keep) else out
 
-    def system(self, dtype: np.dtype, *, transposed: bool = False) -> tuple[tuple[TracedArray, ...], dict[str, object]]:
+    def system(self, dtype: np.dtype, *, transposed: bool = False) -> tuple[tuple[Array, ...], dict[str, object]]:
         """The operands and parameters of an op that solves a system with this matrix."""
         (values, *where), shape, flipped = self._operands()
         entries = values.astype(promote(kind_of(values), dtype))

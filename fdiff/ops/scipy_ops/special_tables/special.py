@@ -15,7 +15,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 
 from ....primitive import ZERO
-from ....trace import TracedArray, apply
+from ....trace import Array, TracedArray, apply
 from ...entrywise.accurate_partials import (
     DIRECTION,
     SHARES,
@@ -53,7 +53,7 @@ def below_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 # --- error functions and the normal distribution (DLMF 7.2, 7.12) -----------------------------
 
 
-def _double_factorials(t: object, sign: int) -> object:
+def _double_factorials(t: Array, sign: int) -> Array:
     """``sum of sign**k (2k - 1)!! t**k`` for k = 1 ... 7: asymptotic for t = 1 / (2 x**2)."""
     total: object = 135135.0
     for factor in (10395.0, 945.0, 105.0, 15.0, 3.0, 1.0):
@@ -84,7 +84,7 @@ def _owens_t_slopes(h: TracedArray, a: TracedArray, out: TracedArray) -> tuple[o
 special("owens_t", _owens_t_slopes, real)
 
 
-def _gauss(x: TracedArray) -> object:
+def _gauss(x: TracedArray) -> Array:
     return np.exp(-x * x) if x.dtype.kind == "c" else apply(exp_minus_square, x)
 
 
@@ -102,7 +102,7 @@ def _dawson_slope(x: TracedArray, out: TracedArray) -> object:
     return np.where(far, -_double_factorials(t, 1), 1.0 - 2.0 * x * out)
 
 
-def _exp_square(z: TracedArray, tail: TracedArray) -> object:
+def _exp_square(z: TracedArray, tail: TracedArray) -> Array:
     """``exp(z**2)`` where erfc(abs(z)) is `tail`; computed from `z`, the rounding error of `z` would be amplified by ``2 z**2``."""
     far = (np.abs(z) > 0.5) & np.isfinite(z) & (tail > 0)
     ratio = sc.erfcx(np.abs(np.where(far, z, 1.0))) / np.where(far, tail, 1.0)
@@ -110,7 +110,7 @@ def _exp_square(z: TracedArray, tail: TracedArray) -> object:
     return np.where(far, ratio, apply(exp_product, near, near))
 
 
-def _hazard(x: TracedArray) -> object:
+def _hazard(x: TracedArray) -> Array:
     """Normal density over distribution: ``sqrt(2 / pi) / erfcx(-x / sqrt(2))`` below zero."""
     below = x < 0
     scaled = sc.erfcx(np.where(below, -_sqrt(0.5) * x, 0.0))
@@ -138,7 +138,7 @@ special("huber", _huber_slopes, lambda rng, shape: rng.uniform(0.6, 1.0, shape),
 special("pseudo_huber", lambda delta, r, out: _pseudo_huber_slopes(delta, r), positive, real)
 
 
-def _over(x: TracedArray, y: TracedArray) -> object:
+def _over(x: TracedArray, y: TracedArray) -> Array:
     """``x / y``, and 0 for 0 / 0."""
     return np.where((x == 0) & (y == 0), steep(x), x / y)
 
@@ -192,7 +192,7 @@ def _power_below(x: TracedArray, y: TracedArray) -> object:
     return apply(power_sum, x, y, -np.ones((), x.dtype))
 
 
-def _boxcox_slope(logarithm: object, lmbda: TracedArray) -> object:
+def _boxcox_slope(logarithm: Array, lmbda: TracedArray) -> object:
     """The derivative of ``L exprel(lmbda L)`` in lmbda, smooth at lmbda = 0; its limit at x = 0, where L is -inf."""
     zero = np.isneginf(logarithm)
     safe = np.where(zero, 0.0, logarithm)
@@ -200,13 +200,13 @@ def _boxcox_slope(logarithm: object, lmbda: TracedArray) -> object:
     return np.where(zero, limit, 0.5 * safe * safe * sc.hyp1f1(2.0, 3.0, lmbda * safe))
 
 
-def log_ratio(u: object) -> object:
+def log_ratio(u: Array) -> Array:
     """``log(1 + u) / u``, smooth at 0: ``2F1(1, 1; 2; -u)`` (DLMF 15.4.1)."""
     near = np.abs(u) < 0.5
     return np.where(near, sc.hyp2f1(1.0, 1.0, 2.0, -np.where(near, u, 0.0)), np.log1p(u) / np.where(near, 1.0, u))
 
 
-def _log_ratio_slope(u: object) -> object:
+def _log_ratio_slope(u: Array) -> object:
     """Derivative of `log_ratio` (DLMF 15.5.1)."""
     near = np.abs(u) < 0.5
     safe = np.where(near, 1.0, u)
@@ -254,28 +254,28 @@ def _expi_slope(x: TracedArray) -> object:
 # --- orthogonal polynomials: the degree is a constant (DLMF 18.9) -----------------------------
 
 
-def _lower(n: TracedArray, slope: object) -> object:
+def _lower(n: Array, slope: Array) -> Array:
     """`slope`, which is stated for degrees above 0, and 0 for other whole degrees: SciPy's polynomial is 0 or 1 there."""
     return np.where((n <= 0) & (n == np.floor(n)), 0.0, slope)
 
 
-def _below(n: TracedArray) -> object:
+def _below(n: Array) -> object:
     return np.where(n == 0, 0, n - 1) if n.dtype.kind == "i" else np.where(n == 0, 0.0, n - 1)
 
 
-def _legendre(n: TracedArray, x: object) -> object:
+def _legendre(n: TracedArray, x: object) -> Array:
     """Slope of a Legendre polynomial; degree -1 - n has the same slope."""
     degree = np.where(n < 0, -1 - n, n)
     return _lower(degree, sc.eval_gegenbauer(_below(degree), 1.5, x))
 
 
-def _chebyshev(n: TracedArray, slope: Callable[..., object], x: object) -> object:
+def _chebyshev(n: TracedArray, slope: Callable[..., object], x: object) -> Array:
     """Slope of one of the first kind by `slope`, of the second kind; degree -n has the same slope."""
     degree = np.abs(n)
     return degree * slope(_below(degree), x)
 
 
-def _chebyshev_second(n: TracedArray, x: object) -> object:
+def _chebyshev_second(n: TracedArray, x: object) -> Array:
     """Half the slope of a function of the second kind; for degree -2 - n it has the other sign, and is 0 for n = -1."""
     degree = np.where(n == -1, 0, np.abs(n + 1) - 1)
     return np.where(n < -1, -1, 1) * _lower(degree, sc.eval_gegenbauer(_below(degree), 2.0, x))

@@ -11,7 +11,7 @@ from fdiff.intact_scipy import special as sc
 
 from ....arraytype import broadcast_all
 from ....primitive import Primitive
-from ....trace import TracedArray, apply
+from ....trace import Array, TracedArray, apply
 from ...along_axes.reductions import as_scalar
 from ...entrywise.sample_domains import positive, real
 from ...scipy_functions import replaces_if_traced
@@ -77,7 +77,7 @@ _TAILS = ({"kind": "i", "m": 1}, {"kind": "k", "m": 1})
 scaled_tail = special("scaled_tail", _tail_slope, order, far, evaluate=_scaled_tail, params=_TAILS)
 
 
-def _unless_far(kind: str, v: object, x: TracedArray, sign: object, near: object) -> object:
+def _unless_far(kind: str, v: Array, x: Array, sign: object, near: Array) -> object:
     """The derivative `near`, or the asymptotic series' where `x` is large compared with the order."""
     far = x > FAR + v * v
     return np.where(far, sign * apply(scaled_tail, v, np.where(far, x, FAR), kind=kind, m=1), near)
@@ -86,7 +86,7 @@ def _unless_far(kind: str, v: object, x: TracedArray, sign: object, near: object
 # --- of any order -----------------------------------------------------------------------------
 
 
-def _whole(n: TracedArray) -> TracedArray:
+def _whole(n: TracedArray) -> Array:
     """The order that SciPy takes: the integer part of a float."""
     return np.trunc(n) if n.dtype.kind == "f" else n
 
@@ -167,7 +167,7 @@ special_many("airye", _scaled_airy, positive)
 def _spherical(name: str, function: Callable[..., object], below: int, above: int) -> Primitive:
     """``(2n + 1) f_n' = below n f_(n-1) + above (n + 1) f_(n+1)``."""
 
-    def slope(n: TracedArray, z: TracedArray) -> object:
+    def slope(n: TracedArray, z: TracedArray) -> Array:
         wide = n.astype(z.dtype)
         neighbours = below * wide * apply(primitive, np.maximum(n - 1, 0), z) + above * (wide + 1.0) * apply(primitive, n + 1, z)
         return neighbours / (2.0 * wide + 1.0)
@@ -175,7 +175,7 @@ def _spherical(name: str, function: Callable[..., object], below: int, above: in
     primitive = special(name, lambda n, z, out: slope(n, z), order, positive, evaluate=function)
 
     @replaces_if_traced(function)
-    def call(n: object, z: object, derivative: bool = False) -> TracedArray:
+    def call(n: object, z: object, derivative: bool = False) -> Array:
         degree, argument = _integers(n, name), traced(z)
         argument = argument if argument.type.floating else argument.astype(np.float64)
         return as_scalar(slope(degree, argument) if derivative else apply(primitive, degree, argument))

@@ -8,7 +8,7 @@ from math import pi
 import fdiff.intact_numpy as np
 
 from ....arraytype import broadcast_all
-from ....trace import TracedArray, apply
+from ....trace import Array, TracedArray, apply
 from ...entrywise.sample_domains import positive, real, unit
 from .special_family import special
 
@@ -68,7 +68,7 @@ INTEGRALS = ({"p": 0, "q": 1}, {"p": 1, "q": 3})
 elliptic_integral = special("elliptic_integral", _integral_slopes, real, positive, evaluate=_integral, params=INTEGRALS)
 
 
-def _by_m(phi: object, m1: object, q: int) -> object:
+def _by_m(phi: object, m1: object, q: int) -> Array:
     """Slope in m of F (q = 1) and E (q = -1), where `m1` is 1 - m."""
     return 0.5 * q * apply(elliptic_integral, phi, m1, p=1, q=q + 2)
 

@@ -13,7 +13,7 @@ from ....errors import UnsupportedError, message
 from ....facets import LayoutRule, Lowering, Rules, Structure
 from ....foreign_errors import not_foreign
 from ....primitive import PRIMITIVES, UFUNCS, ZERO, Primitive, Sample, register
-from ....trace import TracedArray, apply, apply_many, current, unsupported
+from ....trace import Array, TracedArray, apply, apply_many, current, unsupported
 from ...entrywise.broadcasting import align, stretch, unbroadcast
 from ...entrywise.families import (
     add_up,
@@ -75,7 +75,7 @@ def _named(name: str, partials: Slopes) -> Slopes:
     return slopes
 
 
-def _as(value: object, dtype: np.dtype) -> object:
+def _as(value: Array, dtype: np.dtype) -> object:
     """A cotangent in the dtype of its argument, also where it is computed later."""
     if callable(value):
         return lambda: _as(value(), dtype)
@@ -96,8 +96,7 @@ def special(
     function = ufunc or (None if evaluate else _ufunc(name))
     count = function.nin if function else evaluate.__code__.co_argcount if evaluate else len(sample)
     makers = for_each(sample, count)
-    rules: tuple[Slopes, Slopes] = slope_rules(_named(name, partials))
-    push, pull = rules
+    push, pull = slope_rules(_named(name, partials))
 
     def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], **params: object) -> list[object]:
         return [_as(dot, outs[0].dtype) for dot in push(dots, args, outs, **params)]

@@ -8,7 +8,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 
 from ....arraytype import broadcast
-from ....trace import TracedArray, apply, unsupported
+from ....trace import Array, TracedArray, apply, unsupported
 from ....trace.static_arguments import settled
 from ...along_axes.reductions import as_scalar
 from ...entrywise.accurate_partials import vanishing
@@ -22,13 +22,13 @@ from .special_family import special
 # --- sums of exponentials ---------------------------------------------------------------------
 
 
-def _peak(a: TracedArray, axes: tuple[int, ...]) -> TracedArray:
+def _peak(a: Array, axes: tuple[int, ...]) -> TracedArray:
     """The largest entry, as a constant: what is subtracted may not carry a derivative."""
     return apply(stop, np.max(a, axis=axes, keepdims=True))
 
 
 @replaces_if_traced(sc.logsumexp)
-def logsumexp(a: object, axis: object = None, b: object = None, keepdims: bool = False, return_sign: bool = False) -> object:
+def logsumexp(a: Array, axis: object = None, b: object = None, keepdims: bool = False, return_sign: bool = False) -> object:
     """Logarithm of the sum of ``b exp(a)``; the largest terms are summed separately, for precision, as in SciPy.
 
     The derivative of an infinite sum goes to its infinite terms.
@@ -52,7 +52,7 @@ def logsumexp(a: object, axis: object = None, b: object = None, keepdims: bool =
     return (out, as_scalar(sign)) if return_sign else out if b is None else as_scalar(np.where(sign < 0, np.nan, out))
 
 
-def _log_sum(x: TracedArray, b: TracedArray | None, axes: tuple[int, ...]) -> tuple[TracedArray, TracedArray]:
+def _log_sum(x: Array, b: TracedArray | None, axes: tuple[int, ...]) -> tuple[Array, Array]:
     """Logarithm of the absolute sum, and its sign."""
     if b is None:
         out = _log_sum_of_terms(x, axes)
@@ -78,7 +78,7 @@ def _log_sum(x: TracedArray, b: TracedArray | None, axes: tuple[int, ...]) -> tu
     return log + apply(stop, rounding), np.where(infinite, np.where(top < 0, 0.0, np.sign(unbounded)), sign)
 
 
-def _shift(top: TracedArray) -> TracedArray:
+def _shift(top: TracedArray) -> Array:
     """The shift that is subtracted: the largest entry; a finite number for an infinite entry."""
     return np.where(np.isinf(top), np.where(top > 0, np.finfo(top.dtype).max, top.dtype.type(0)), top)
 
@@ -110,7 +110,7 @@ def _log_sum_of_terms(x: TracedArray, axes: tuple[int, ...]) -> TracedArray:
 
 
 @replaces_if_traced(sc.softmax)
-def softmax(x: object, axis: object = None) -> TracedArray:
+def softmax(x: object, axis: object = None) -> Array:
     a = floating(x)
     axes = normal_axes(axis, a.ndim)
     shifted = np.exp(a - _peak(a, axes))
@@ -118,7 +118,7 @@ def softmax(x: object, axis: object = None) -> TracedArray:
 
 
 @replaces_if_traced(sc.log_softmax)
-def log_softmax(x: object, axis: object = None) -> TracedArray:
+def log_softmax(x: object, axis: object = None) -> Array:
     a = floating(x)
     axes = normal_axes(axis, a.ndim)
     top = _peak(a, axes)
@@ -137,7 +137,7 @@ if hasattr(sc, "softplus"):  # since SciPy 1.15
 
 
 @replaces_if_traced(sc.polygamma)
-def polygamma(n: object, x: object) -> TracedArray:
+def polygamma(n: object, x: Array) -> Array:
     """``(-1)**(n + 1) n! zeta(n + 1, x)`` (DLMF 25.11.12), and digamma for n = 0."""
     order = np.asarray(concrete(n, "scipy.special.polygamma with a traced order"))
     if np.all(order == 0):
@@ -149,18 +149,18 @@ def polygamma(n: object, x: object) -> TracedArray:
 
 
 @replaces_if_traced(sc.multigammaln)
-def multigammaln(a: object, d: object) -> TracedArray:
+def multigammaln(a: object, d: float) -> Array:
     """Logarithm of the multivariate gamma function; NaN where SciPy refuses the argument."""
     if np.ndim(d) or np.floor(d) != d:
         raise ValueError("d should be a positive integer (dimension)")
-    x, d = floating(a), int(d)
-    total = sum((sc.gammaln(x - 0.5 * j) for j in range(1, d)), start=sc.gammaln(x))
-    total = total + d * (d - 1) * 0.25 * log(pi)
-    return as_scalar(np.where(x > 0.5 * (d - 1), total, np.nan))
+    x, size = floating(a), int(d)
+    total = sum((sc.gammaln(x - 0.5 * j) for j in range(1, size)), start=sc.gammaln(x))
+    total = total + size * (size - 1) * 0.25 * log(pi)
+    return as_scalar(np.where(x > 0.5 * (size - 1), total, np.nan))
 
 
 @replaces_if_traced(sc.factorial)
-def factorial(n: object, exact: bool = False, extend: str = "zero") -> TracedArray:
+def factorial(n: object, exact: bool = False, extend: str = "zero") -> Array:
     """``gamma(n + 1)``, and 0 below 0."""
     if exact or extend != "zero":
         raise unsupported(f"scipy.special.factorial with {'exact=True' if exact else f'extend={extend!r}'}")
@@ -170,7 +170,7 @@ def factorial(n: object, exact: bool = False, extend: str = "zero") -> TracedArr
 
 
 @replaces_if_traced(sc.comb)
-def comb(N: object, k: object, *, exact: bool = False, repetition: bool = False) -> TracedArray:
+def comb(N: object, k: object, *, exact: bool = False, repetition: bool = False) -> Array:
     """Binomial coefficients; 0 outside their triangle."""
     if exact:
         raise unsupported("scipy.special.comb with exact=True")
@@ -193,7 +193,7 @@ _lambertw = special("lambertw", _SLOPE, positive, evaluate=_real_branch, params=
 
 
 @replaces_if_traced(sc.lambertw)
-def lambertw(z: object, k: object = 0, tol: float = 1e-8) -> TracedArray:
+def lambertw(z: object, k: object = 0, tol: float = 1e-8) -> Array:
     """The real branches 0 and -1, as a real array; NaN where W is complex."""
     branch = concrete(k, "scipy.special.lambertw with a traced branch")
     if np.ndim(branch) or branch not in (0, -1):

@@ -8,7 +8,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 
 from ....arraytype import broadcast_all
-from ....trace import TracedArray, apply, constant_value
+from ....trace import Array, TracedArray, apply, constant_value
 from ...entrywise.sample_domains import positive, real
 from .special_family import LACKING, order, special
 
@@ -127,7 +127,7 @@ _ORDERS = ({"i": 0, "j": 0, "k": 1}, {"i": 1, "j": 1, "k": 2})
 gamma_quotient = special("gamma_quotient", _gamma_quotient_slopes, positive, positive, below_half, evaluate=_gamma_quotient, params=_ORDERS)
 
 
-def _at_zero(x: TracedArray, y: object, z: TracedArray) -> object:
+def _at_zero(x: TracedArray, y: object, z: TracedArray) -> Array:
     """The slope in t of ``gamma(x + t) gamma(y) / gamma(z + t)`` at such a zero."""
     return apply(gamma_quotient, x, y, z, i=1, j=0, k=0) + apply(gamma_quotient, x, y, z, i=0, j=0, k=1)
 
@@ -183,7 +183,7 @@ def _poch_by_z(z: TracedArray, m: TracedArray, out: TracedArray) -> object:
     return np.where(pole(z) & ~pole(z + m), _at_zero(z + m, np.ones((), z.dtype), z), slope)
 
 
-def pole(x: object) -> object:
+def pole(x: Array) -> Array:
     """Where gamma is infinite. A density with this parameter is 0; it is met as the derivative of one at its end."""
     return (x <= 0) & (x == np.floor(x))
 

@@ -6,7 +6,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 
 from ....primitive import ZERO
-from ....trace import TracedArray, apply
+from ....trace import Array, TracedArray, apply
 from ...entrywise.sample_domains import positive, real
 from ..probability.accurate_densities import (
     beta_density_op,
@@ -59,7 +59,7 @@ def _by_a_slopes(a: TracedArray, s: TracedArray, x: TracedArray, out: TracedArra
 gammainc_a = special("gammainc_by_a", _by_a_slopes, positive, evaluate=gammainc_by_a, params=({"n": 1}, {"n": 2}))
 
 
-def _unscaled(a: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
+def _unscaled(a: TracedArray, x: Array, sign: float) -> tuple[object, ...]:
     return (lambda: sign * apply(gammainc_a, a, np.ones((), x.dtype), x, n=1), lambda: sign * gamma_density(a, x))
 
 
@@ -88,7 +88,7 @@ _FIRST = ({"i": 0, "n": 1, "root": 1}, {"i": 1, "n": 0, "root": 2})
 gamma_start = special("gammaincinv_at_start", _at_start_slopes, positive, everywhere, probability, evaluate=_at_start, params=_FIRST)
 
 
-def root_of_gamma_quantile(a: object, y: object, factor: object, *, upper: bool) -> object:
+def root_of_gamma_quantile(a: object, y: Array, factor: Array, *, upper: bool) -> object:
     """``sqrt(factor * gammaincinv(a, y))``, or of its complement (`upper`), with the derivatives that it has where that is 0."""
     x = sc.gammainccinv(a, y) if upper else sc.gammaincinv(a, y)
     zero = x == 0
@@ -145,7 +145,7 @@ def _by_ab_slopes(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArr
 betainc_ab = special("betainc_by_ab", _by_ab_slopes, positive, positive, probability, evaluate=betainc_by_ab, params=_AB)
 
 
-def _beta_slopes(a: object, b: object, x: object, sign: float) -> tuple[object, ...]:
+def _beta_slopes(a: object, b: object, x: Array, sign: float) -> tuple[object, ...]:
     """Slopes of ``sign * betainc(a, b, x)``."""
     return (
         lambda: sign * apply(betainc_ab, a, b, x, i=1, j=0), lambda: sign * apply(betainc_ab, a, b, x, i=0, j=1),
@@ -173,7 +173,7 @@ def _inverse_slopes(a: TracedArray, b: TracedArray, y: TracedArray, x: TracedArr
     by_a, by_b, by_x = _beta_slopes(a, b, np.where(end, 0.5, x), 1.0)
     below, above = (y, 1.0 - y) if sign > 0 else (1.0 - y, y)
 
-    def at_end(i: int, j: int, n: int) -> object:
+    def at_end(i: int, j: int, n: int) -> Array:
         at_one = apply(beta_start, b, a, is_one, above, i=j, j=i, n=n)
         return np.where(is_zero, apply(beta_start, a, b, is_zero, below, i=i, j=j, n=n), at_one if n else -at_one)
 
@@ -201,16 +201,16 @@ special("nbdtr", lambda k, n, p, out: (ZERO, LACKING, lambda: _failures_density(
 special("nbdtrc", lambda k, n, p, out: (ZERO, LACKING, lambda: -_failures_density(k, n, p)), order, many, probability)
 
 
-def _failures_density(k: TracedArray, n: TracedArray, p: TracedArray) -> object:
+def _failures_density(k: TracedArray, n: TracedArray, p: TracedArray) -> Array:
     """Derivative in p of the probability of at most k failures before the n-th success."""
     return beta_density(np.floor(1.0 * n), np.trunc(1.0 * k) + 1.0, p)  # SciPy takes -0.5 for 0
 
 
-def _binomial_density(k: TracedArray, n: TracedArray, p: TracedArray) -> object:
+def _binomial_density(k: TracedArray, n: TracedArray, p: TracedArray) -> Array:
     """Derivative in p of the probability of more than k successes out of n; 0 from k = n on, and below 0."""
-    low, n = np.floor(k), np.floor(1.0 * n)
-    sure = (low >= n) | (low < 0)
-    return np.where(sure, 0.0, beta_density(np.where(sure, 1.0, low + 1.0), np.where(sure, 1.0, n - low), p))
+    low, count = np.floor(k), np.floor(1.0 * n)
+    sure = (low >= count) | (low < 0)
+    return np.where(sure, 0.0, beta_density(np.where(sure, 1.0, low + 1.0), np.where(sure, 1.0, count - low), p))
 
 
 # The F distribution: betainc at ``r / (1 + r)`` with r = s x, where s = dfn / dfd, and half the degrees of freedom.
@@ -243,7 +243,7 @@ special("fdtrc", lambda dfn, dfd, x, out: _f_slopes(dfn, dfd, x, -1.0), positive
 _SERIES = 9  # terms of 0.01**k
 
 
-def _t_by_df(df: object, t: object) -> object:
+def _t_by_df(df: Array, t: Array) -> Array:
     """Slope in `df`: the tails are ``betainc(df / 2, 1 / 2, df / (df + t**2)) / 2`` each; near 0, where that has a root, a series in t."""
     near = t * t < 0.01 * df / (1.0 + df)
     away = np.where(near, 1.0, t)
@@ -253,7 +253,7 @@ def _t_by_df(df: object, t: object) -> object:
     return np.where(near, _t_by_df_near_zero(df, np.where(near, t, 0.0)), -0.5 * np.sign(away) * (0.5 * by_a() + inner))
 
 
-def _t_by_df_near_zero(df: object, t: object) -> object:
+def _t_by_df_near_zero(df: Array, t: Array) -> Array:
     """The integral of the derivative in `df` of ``(1 + t**2 / df)**(-(df + 1) / 2)``, times the density at 0, term by term."""
     z = t * t / df
     term: object = 1.0  # of the series of the power, and its logarithmic derivative
