@@ -91,9 +91,10 @@ class BreakEven:
         """
         if math.isnan(self._next):
             self._next = _seconds_of_trips(self._tape) + _seconds_of_entries(self._tape)
-        likely = max(self._next, self._account.last)
+        last = self._account.last
+        likely = max(self._next, last if last >= PATIENCE else 0.0)
         seconds = likely + (0.0 if background.allowed() else self._account.spent)
-        if seconds < self._worth.get(layouts, PATIENCE):
+        if not likely or seconds < self._worth.get(layouts, PATIENCE):
             return False
         most, write = (max(limit, likely) for limit in (ASK_FIRST, WRITE_FIRST))
         self._worth[layouts] = self._estimate(layouts, seconds, most, write, n=2)
