@@ -27,7 +27,8 @@ from ..device_arrays import CPU, DeviceArray
 from ..errors import LeakError, TraceError, failure, message
 from ..foreign_errors import contextmanager, is_of_signal_handler, is_sent_by_thread
 from ..ops.replacements import replacement_of
-from ..trace import Trace, TracedArray, private, replaces, root_trace
+from ..trace import Trace, TracedArray, private, record, replaces, root_trace
+from ..trace.exception_context import inside_try, runs_when_left
 from ..trace.local_arrays import plain
 from ..trace.looping import looks_for_loops
 from ..trace.recorder import KEEP_NO_TRACED
@@ -198,11 +199,16 @@ class CaptureSession:
         return True
 
     def restart(self) -> None:
-        """Leave a run that has written nothing: it is repeated with loops that choose branches."""
+        """Leave a run that has written nothing: it is repeated with loops that choose branches.
+
+        No code of the user may run as it is left.
+        """
         trace = self.trace
         if len(self.parts) != 1 or not looks_for_loops(trace) or any(self._filled()):
             return
         capture = self.parts[0][1]
+        if inside_try(record.__code__) or any(map(runs_when_left, capture.impurities.codes)):
+            return
         if not (capture.written() or capture.repeats.speculates or capture.impurities.finish()):
             trace.refused = ManyQuestionsError()
             raise trace.refused

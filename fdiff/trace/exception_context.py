@@ -1,10 +1,11 @@
-"""The exceptions that the running code of the user would catch."""
+"""The exceptions that the running code of the user would catch, and code that they would run."""
 
 from __future__ import annotations
 
 import dis
 import sys
 from functools import lru_cache
+from inspect import CO_GENERATOR
 from types import CodeType
 
 from ..user_lines import is_internal
@@ -21,6 +22,17 @@ def inside_try(last: CodeType) -> bool:
                 return True
         frame = frame.f_back
     return False
+
+
+def runs_when_left(code: CodeType) -> bool:
+    """Whether code, or a function in it, may run where an exception leaves other code.
+
+    Generators, which are closed then, and the ends of context managers.
+    """
+    if code.co_name == "<genexpr>":
+        return False
+    own = code.co_flags & CO_GENERATOR or code.co_name == "__exit__"
+    return bool(own) or any(runs_when_left(c) for c in code.co_consts if isinstance(c, CodeType))
 
 
 @lru_cache(maxsize=512)

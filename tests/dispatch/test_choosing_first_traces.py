@@ -80,6 +80,40 @@ def draws(x):
     return walks(x) + 0.0 * noise
 
 
+def draws_at_the_end(x):
+    try:
+        return walks(x)
+    finally:
+        RNG.random()
+
+
+class Printing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        print("ends")
+
+
+def prints_at_the_end(x):
+    with Printing():
+        return walks(x)
+
+
+def numbers():
+    try:
+        yield from range(TRIPS)
+    finally:
+        print("is closed")
+
+
+def closes_a_generator(x):
+    s = x[0]
+    for k in numbers():
+        s = np.sin(s + 0.1 * k) if s > x[2] else s * 0.9 + x[1]
+    return s
+
+
 def in_the_middle(x):
     s = walks(x)
     return np.sum(s * x)
@@ -126,7 +160,10 @@ def done():
     return *counts, RNG.bit_generator.state["state"]
 
 
-@pytest.mark.parametrize("f", [prints, writes, fills, appends, adds, draws, fills_a_table])
+@pytest.mark.parametrize(
+    "f", [prints, writes, fills, appends, adds, draws, fills_a_table, draws_at_the_end,
+          prints_at_the_end, closes_a_generator]
+)  # fmt: skip
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 def test_what_has_done_something_is_not_run_twice(f, runs, capsys):
     state = RNG.bit_generator.state
@@ -223,11 +260,17 @@ def test_names_that_numpy_warns_of_are_not_looked_up(monkeypatch):
 
 
 def test_an_exception_of_a_signal_is_seen_where_a_trace_is_left(monkeypatch):
+    text = """def dropping(f, x):
+    try:
+        return f(x)
+    except BaseException:
+        signal.raise_signal(signal.SIGINT)"""
+    space = {"signal": signal}
+    exec(compile(text, fdiff.__file__, "exec"), space)  # no code of the user, as code in C
+    dropping = space["dropping"]
+
     def signalled(x):
-        try:
-            return asks_twice(x)
-        except BaseException:  # noqa: BLE001 - as code in C drops any exception
-            signal.raise_signal(signal.SIGINT)
+        return dropping(asks_twice, x)
 
     def alarm(*_):
         raise TimeoutError("the user's")
