@@ -106,10 +106,12 @@ def _evaluate(
 ) -> object:  # fmt: skip
     trips, state, invariants, table = operands(args, carries, rows)
     body_run, types, count = runner_of(body), body.output_types, checked_trips(trips, length)
+    results: Sequence[Array] | None = None
     with noting():
         if body_run.is_often(count):
-            run = loop_function(body, carries, rows, reverse=reverse)
-            state, outs = _parted(run(length, *args), carries)
+            results = loop_function(body, carries, rows, reverse=reverse)(length, *args)
+        if results is not None:
+            state, outs = _parted(results, carries)
         else:
             outs = [np.zeros((length, *t.shape), t.dtype) for t in types[carries:]]
             for k in range(count - 1, -1, -1) if reverse else range(count):

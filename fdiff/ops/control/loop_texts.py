@@ -2,7 +2,8 @@
 
 Floats of Python compute the same as floats of NumPy, in a third of the time, but tell of no overflow and of no
 invalid operation. Both give a result that is not finite, and then so are the sums, products and quotients of it.
-So `total` adds up the results that other operations read: if the total is not finite, NumPy may have had to warn.
+So `total` adds up the results that other operations read. If the total is not finite, NumPy may have had to warn: the
+function gives None, and the loop runs in NumPy.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import fdiff.intact_numpy as np
 from ...arraytype import BOOL, F8, INT, ArrayType
 from ...generated_text import defined
 from ...kernel_rule import Kind
-from ...process.float_flags import note
 from ...tape import CONSTANT, INPUT, ITEM, Node, Tape
 from ...trace import Array
 from ..tape_to_python import Statements
@@ -33,7 +33,7 @@ COUNTS = {"remainder": "{} % {}", "floor_divide": "{} // {}", "absolute": "abs({
 TEXTS = {
     "logical_and": "{} and {}", "logical_or": "{} or {}", "logical_xor": "{} != {}", "logical_not": "not {}",
 }  # fmt: skip
-LoopRun = Callable[..., Sequence[Array]]
+LoopRun = Callable[..., Sequence[Array] | None]
 
 
 @lru_cache(maxsize=256)
@@ -59,8 +59,7 @@ class _FunctionLines:
     def __init__(self, body: Tape, single: int) -> None:
         self.scope: dict[str, object] = {
             "array": np.array, "zeros": np.zeros, "int64": np.int64, "float64": np.float64, "bool_": np.bool_,
-            "divide": np.divide, "checked_trips": checked_trips, "filled": _filled, "exceed": exceed, "note": note,
-            "inf": np.inf,
+            "divide": np.divide, "checked_trips": checked_trips, "filled": _filled, "exceed": exceed, "inf": np.inf,
         }  # fmt: skip
         self.lines, self.depth, self.count = list[str](), 1, 0
         self.add("total = 0.0")
@@ -70,7 +69,7 @@ class _FunctionLines:
                 self.add(f"{name} = {PLAIN[t]}({name})" if t in PLAIN else f"{name} = array({name})[()]")
 
     def function(self, parameters: Sequence[str], results: Sequence[str]) -> LoopRun:
-        self.add("if not -inf < total < inf: note()")
+        self.add("if not -inf < total < inf: return None")
         self.add(f"return ({''.join([f'{name}, ' for name in results])})")
         return defined("run", [f"def run({', '.join(parameters)}):", *self.lines], self.scope)
 

@@ -43,15 +43,21 @@ def _infer(
 
 def _evaluate(*args: object, body: Tape, carries: int, cond: Tape, limit: int) -> object:
     state, invariants = [*args[:carries]], args[carries:]
-    run, holds, trips = runner_of(body), runner_of(cond), 0
-    while not run.is_often() and holds(*state, *invariants)[0]:
+    run, holds, trips, by_nodes = runner_of(body), runner_of(cond), 0, False
+    while True:
+        if run.is_often() and not by_nodes:
+            with noting():
+                results = while_function(body, cond, carries)(limit, trips, *state, *invariants)
+            if results is not None:
+                *state, trips = results
+                break
+            by_nodes = True
+        if not holds(*state, *invariants)[0]:
+            break
         if limit and trips == limit:
             exceed(limit)
         state = [*run(*state, *invariants)]
         trips += 1
-    if run.is_often():
-        with noting():
-            *state, trips = while_function(body, cond, carries)(limit, trips, *state, *invariants)
     last = [np.array(x, t.dtype) for x, t in zip(state, body.output_types, strict=True)]
     return (*last, np.asarray(trips))
 
