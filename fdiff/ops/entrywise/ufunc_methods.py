@@ -1,4 +1,4 @@
-"""The methods `reduce`, `accumulate` and `reduceat` of ufuncs without a primitive of their own, entry after entry.
+"""The methods `reduce`, `accumulate` and `reduceat` of ufuncs without a primitive of their own, entry after entry; `at` of all.
 
 Sums, products, extrema and truth values have theirs: `along_axes/reductions.py` (`reduce`, `outer`), `along_axes/statistics.py`
 (of `fmax` and `fmin`) and `along_axes/cumulative.py` (`accumulate`) enter their methods.
@@ -11,12 +11,19 @@ from collections.abc import Callable
 import fdiff.intact_numpy as np
 
 from ...arraytype import INT
+from ...hooks import hooks
 from ...primitive import UFUNC_METHODS, UFUNCS
-from ...trace import Array, TracedArray
+from ...trace import Array, TracedArray, apply
+from ...trace.array_links import is_copy
+from ...trace.static_arguments import settled
 from ..along_axes.cumulative import cumsum_call
 from ..along_axes.data_dependent_shapes import look_if_traced
 from ..along_axes.reductions import as_scalar, passed
 from ..shapes.axis_numbers import normal_axis
+from ..shapes.basic_indexing import basic
+from ..shapes.gather_scatter import scatter_add
+from ..shapes.indexing import resolve_key
+from ..shapes.item_assignment import as_gathered, assign, picked_shape, stretched, target, write
 from ..shapes.joining_and_splitting import concatenate_call
 from ..shapes.shaping import traced
 from .families import refuse
@@ -115,6 +122,64 @@ def reduceat(ufunc: np.ufunc) -> Callable[..., Array]:
 
 for _ufunc in (np.add, np.multiply, np.maximum, np.minimum):
     UFUNC_METHODS[_ufunc, "reduceat"] = reduceat(_ufunc)
+
+
+def at(ufunc: np.ufunc) -> Callable[..., None]:
+    """``ufunc.at``: repeated indices count each time."""
+
+    def store(a: object, indices: object, b: object = None) -> None:
+        x = target(a)
+        if ufunc in (np.add, np.subtract) and x.type.floating:
+            sign = 1.0 if ufunc is np.add else -1.0
+            sums = traced(np.zeros(x.shape, x.dtype))
+            _add_at(sums, indices, b)
+            assign(x, x + sums * np.array(sign, x.dtype))
+            return
+        index = place_flat(x, indices)
+        fault = "array is not broadcastable to correct shape"
+        operand = None if b is None else stretched(traced(b), index.shape, fault).reshape(-1)
+        flat = np.reshape(x, -1)
+        apart = is_copy(flat)
+        for rows in _rounds(index.ravel()):
+            picked = flat[index.ravel()[rows]]
+            new = UFUNCS[ufunc](picked) if operand is None else UFUNCS[ufunc](picked, operand[rows])
+            flat[index.ravel()[rows]] = new
+        if apart:
+            assign(x, np.reshape(flat, x.shape))
+
+    return store
+
+
+def _add_at(sums: TracedArray, indices: object, b: object) -> None:
+    """Store into `sums`, which is zero, the sum of the values that fall on each entry."""
+    index_target = resolve_key(sums, indices)
+    fault = "array is not broadcastable to correct shape"
+    part = stretched(traced(b).astype(sums.dtype), picked_shape(index_target), fault)
+    if index_target.entry is not None or not index_target.indices:
+        assign(index_target.view if index_target.entry is None else basic(index_target.view, index_target.entry), part)
+        return
+    total = apply(scatter_add, as_gathered(part, index_target), *index_target.indices, shape=index_target.view.shape)
+    write(index_target.view, total.id)
+
+
+def place_flat(x: TracedArray, indices: object) -> np.ndarray:
+    """Flat positions of ``x[indices]``; a traced index is looked at."""
+    numbers = np.arange(x.size).reshape(x.shape)
+    return np.asarray(numbers[settled(indices)])
+
+
+def _rounds(flat: np.ndarray) -> list[np.ndarray]:
+    """Positions in `flat` in rounds: within a round no index occurs twice, and rounds keep the order."""
+    order = np.argsort(flat, kind="stable")
+    sorted_ = flat[order]
+    first = np.flatnonzero(np.r_[True, sorted_[1:] != sorted_[:-1]])
+    rank = np.arange(flat.size) - np.repeat(first, np.diff(np.r_[first, flat.size]))
+    turn = np.empty(flat.size, int)
+    turn[order] = rank
+    return [np.flatnonzero(turn == k) for k in range(int(turn.max(initial=-1)) + 1)]
+
+
+hooks.ufunc_at = at
 
 
 _HOMOGENEOUS = {"dd->d", "ll->l", "qq->q"}  # loops whose result can be the next operand

@@ -1,4 +1,4 @@
-"""Functions that write into an array: ``out=``, ``+=``, `ufunc.at`, `copyto`, `put`, `putmask`, `place`, ``sort()``.
+"""Functions that write into an array: ``out=``, ``+=``, `copyto`, `put`, `putmask`, `place`, ``sort()``.
 
 Each becomes a store through `item_assignment.py`: a new value of the array that the handle stands for.
 """
@@ -11,22 +11,18 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import broadcast, python_type
 from ...hooks import hooks
-from ...primitive import UFUNCS
 from ...process.forking import late
-from ...trace import Array, TracedArray, apply, guarded_value, implements
+from ...trace import Array, TracedArray, guarded_value, implements
 from ...trace.array_links import is_copy
 from ...trace.handler_arguments import resolve
 from ...trace.static_arguments import settled
 from ..entrywise.operators import BINARY_OPERATORS, operator_of
-from .basic_indexing import basic
-from .gather_scatter import scatter_add
-from .indexing import resolve_key
-from .item_assignment import as_gathered, assign, picked_shape, printed, stretched, target, write
+from .item_assignment import assign, printed, target
 from .shaping import traced
 
 put_part = late("masked_entries", __package__, "put_part")
 
-# --- out=, += and ufunc.at ------------------------------------------------------------------------
+# --- out= and += ----------------------------------------------------------------------------------
 
 
 @implements(np.copyto)
@@ -85,63 +81,6 @@ def _in_place(name: str, ufunc: np.ufunc) -> Callable[..., object]:
 for _name, _ufunc in BINARY_OPERATORS.items():
     setattr(TracedArray, f"__i{_name}__", _in_place(_ufunc.__name__, _ufunc))
 
-
-def at(ufunc: np.ufunc) -> Callable[..., None]:
-    """``ufunc.at``: repeated indices count each time."""
-
-    def store(a: object, indices: object, b: object = None) -> None:
-        x = target(a)
-        if ufunc in (np.add, np.subtract) and x.type.floating:
-            sign = 1.0 if ufunc is np.add else -1.0
-            sums = traced(np.zeros(x.shape, x.dtype))
-            _add_at(sums, indices, b)
-            assign(x, x + sums * np.array(sign, x.dtype))
-            return
-        index = place_flat(x, indices)
-        fault = "array is not broadcastable to correct shape"
-        operand = None if b is None else stretched(traced(b), index.shape, fault).reshape(-1)
-        flat = np.reshape(x, -1)
-        apart = is_copy(flat)
-        for rows in _rounds(index.ravel()):
-            picked = flat[index.ravel()[rows]]
-            new = UFUNCS[ufunc](picked) if operand is None else UFUNCS[ufunc](picked, operand[rows])
-            flat[index.ravel()[rows]] = new
-        if apart:
-            assign(x, np.reshape(flat, x.shape))
-
-    return store
-
-
-def _add_at(sums: TracedArray, indices: object, b: object) -> None:
-    """Store into `sums`, which is zero, the sum of the values that fall on each entry."""
-    index_target = resolve_key(sums, indices)
-    fault = "array is not broadcastable to correct shape"
-    part = stretched(traced(b).astype(sums.dtype), picked_shape(index_target), fault)
-    if index_target.entry is not None or not index_target.indices:
-        assign(index_target.view if index_target.entry is None else basic(index_target.view, index_target.entry), part)
-        return
-    total = apply(scatter_add, as_gathered(part, index_target), *index_target.indices, shape=index_target.view.shape)
-    write(index_target.view, total.id)
-
-
-def place_flat(x: TracedArray, indices: object) -> np.ndarray:
-    """Flat positions of ``x[indices]``; a traced index is looked at."""
-    numbers = np.arange(x.size).reshape(x.shape)
-    return np.asarray(numbers[settled(indices)])
-
-
-def _rounds(flat: np.ndarray) -> list[np.ndarray]:
-    """Positions in `flat` in rounds: within a round no index occurs twice, and rounds keep the order."""
-    order = np.argsort(flat, kind="stable")
-    sorted_ = flat[order]
-    first = np.flatnonzero(np.r_[True, sorted_[1:] != sorted_[:-1]])
-    rank = np.arange(flat.size) - np.repeat(first, np.diff(np.r_[first, flat.size]))
-    turn = np.empty(flat.size, int)
-    turn[order] = rank
-    return [np.flatnonzero(turn == k) for k in range(int(turn.max(initial=-1)) + 1)]
-
-
-hooks.ufunc_at = at
 
 # --- functions that store into their argument -----------------------------------------------------
 
