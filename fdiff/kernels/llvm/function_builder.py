@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from itertools import compress
 from typing import Protocol
 
 from llvmlite import ir
@@ -40,6 +41,15 @@ def declare(
     for attribute in attributes.split():
         function.attributes.add(attribute)
     return function
+
+
+def add_alias_attributes(arguments: Sequence[ir.Argument], unshared: Iterable[bool]) -> None:
+    """Tell LLVM for each pointer that is `unshared` that no other pointer leads to its memory.
+
+    Source: LLVM Language Reference, section "Parameter Attributes", ``noalias``.
+    """
+    for argument in compress(arguments, unshared):
+        argument.add_attribute("noalias")
 
 
 def parameters_of(

@@ -20,7 +20,7 @@ from ...named_tuples import NamedTuple
 from ...syntax_trees import walk
 from .calling_convention import TABLES, ArgumentTables, Location
 from .expressions import expression
-from .function_builder import FunctionBuilder, Library, declare, parameters_of
+from .function_builder import FunctionBuilder, Library, add_alias_attributes, declare, parameters_of
 from .llvm_words import local
 from .loop_hints import hint_long_loop
 from .statements import write
@@ -81,9 +81,7 @@ class OutlinedFunctions:
             node = self._nodes[name]
             symbol = f"{local(name)}_{len(self._compiled)}"
             function = _declare(module, symbol, [*map(llvm_type, types), _WORD_POINTER])
-            for value, type_ in zip(function.args, (*types, "i8*"), strict=True):
-                if is_pointer(type_):
-                    value.add_attribute("noalias")
+            add_alias_attributes(function.args, map(is_pointer, (*types, "i8*")))
             to = FunctionBuilder(function, self._library, results=function.args[-1])
             to.on_loop = lambda body: partial(hint_long_loop, lines=len(body))
             to.strict = True

@@ -26,7 +26,7 @@ from .calling_convention import (
     location,
     table_read,
 )
-from .function_builder import FunctionBuilder, declare, parameters_of
+from .function_builder import FunctionBuilder, add_alias_attributes, declare, parameters_of
 from .llvm_words import call, local
 from .loop_hints import MANY_CALLS, calls_in, hint_many_calls
 from .outlined_functions import OutlinedFunctions, only_arguments
@@ -106,9 +106,7 @@ def _inner(
     types = [*TYPES] * tables + [llvm_type(at.type) for at in parameters.values()]
     inner = declare(module, name, WORD, types, "noinline nounwind", internal=True)
     values = inner.args[len(types) - len(parameters) :]
-    for argument, at in zip(values, parameters.values(), strict=True):
-        if is_pointer(at.type):
-            argument.add_attribute("noalias")
+    add_alias_attributes(values, [is_pointer(at.type) for at in parameters.values()])
     return inner
 
 
@@ -154,7 +152,5 @@ def _define(module: ir.Module, node: ast.FunctionDef, *, internal: bool) -> None
         attributes = "alwaysinline nounwind" if inline else "noinline nounwind"
     parameters = [llvm_type(t) for t in types]
     function = declare(module, name, llvm_type(out), parameters, attributes, internal=internal)
-    for argument, words in zip(function.args, annotations, strict=True):
-        if words.endswith(" noalias"):
-            argument.add_attribute("noalias")
+    add_alias_attributes(function.args, [words.endswith(" noalias") for words in annotations])
     write(FunctionBuilder(function, call, out), node.body, parameters_of(node, types, function))
