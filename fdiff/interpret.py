@@ -1,4 +1,8 @@
-"""Run a tape with NumPy: the first execution tier, and the reference for every kernel."""
+"""Run a tape with NumPy: the first execution tier, and the reference for every kernel.
+
+A tape is a list of operations in order: R. E. Wengert, "A simple automatic derivative evaluation
+program", CACM 7(8), pages 463-464, 1964.
+"""
 
 from __future__ import annotations
 

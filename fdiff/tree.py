@@ -1,6 +1,7 @@
 """Nested tuples, lists, dicts, named tuples, dataclasses and attrs classes of leaves.
 
-None has no leaves. Classes of the user are nodes too, once `register` is told how.
+None has no leaves. Classes of the user are nodes too, once `register` is told how. Source: J.
+Bradbury et al., JAX, 2018: entry ``jax.tree_util.tree_flatten``.
 """
 
 from __future__ import annotations

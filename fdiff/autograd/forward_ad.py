@@ -4,7 +4,8 @@ A dual array is a primal with a tangent. Operations on it are recorded like all 
 of a result is computed when `unpack_dual` asks for it, by a forward sweep through the graph
 (`tangent_sweep.py`). A dual array, and every result computed from it, therefore has
 ``requires_grad=True``. Where gradients are off, tangents are computed at once, and an array with a
-tangent is a dual without a graph.
+tangent is a dual without a graph. Source: torch's page ``torch.autograd``, section "Forward-mode
+Automatic Differentiation".
 """
 
 from __future__ import annotations

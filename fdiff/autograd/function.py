@@ -2,7 +2,8 @@
 
 On recorded arrays ``apply`` runs the forward rule at once and enters one node in the graph, whose
 rule is ``backward`` (`recorded_functions.py`). In a function that an operator of fdiff traces,
-``apply`` is a call of a function made by `fdiff.custom_vjp` (`traced_functions.py`).
+``apply`` is a call of a function made by `fdiff.custom_vjp` (`traced_functions.py`). Source:
+torch's note "Extending PyTorch", section "Extending torch.autograd".
 """
 
 from __future__ import annotations

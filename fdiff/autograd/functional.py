@@ -3,7 +3,7 @@
 Arrays may be recorded or plain, and so are the results. `func` may use the methods of recorded
 arrays. `func` is traced, so that results come from compiled kernels, and may be differentiated
 again whatever `create_graph` says: `create_graph` decides whether `backward` goes through the
-results.
+results. Source: torch's page ``torch.autograd``, section "Functional higher level API".
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 context and a decorator, of generators too, holds for one thread, and may be nested. Recorded arrays
 ask `thread_state.py`. Inside a function that an operator traces, gradients are on at first,
 whatever the mode outside; where they are off, results have no derivative, as behind
-`fdiff.stop_gradient`, and the mode ends with the trace.
+`fdiff.stop_gradient`, and the mode ends with the trace. Source: torch's note "Autograd mechanics",
+section "Locally disabling gradient computation".
 """
 
 from __future__ import annotations

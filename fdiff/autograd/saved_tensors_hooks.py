@@ -1,4 +1,7 @@
-"""Contexts that decide where values saved for backward are kept."""
+"""Contexts that decide where values saved for backward are kept.
+
+Source: torch's note "Autograd mechanics", section "Hooks for saved tensors".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The old spelling of recorded arrays: `Variable`."""
+"""The old spelling of recorded arrays: `Variable`.
+
+Source: torch's page ``torch.autograd``, section "Variable (deprecated)".
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The kinds of dependencies: the conditions on values that were read, for the program to hold.
 
 Each class is a node of the graph of `dependencies.py`: ``holds(value, walk)`` compares a value and
-the values inside it, and notes the visited places in the walk.
+the values inside it, and notes the visited places in the walk. See docs/decisions/retained-data.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Such a text has a mark in place of the value, so that the function that shows the text can insert
 the value of each call. A mark must not get anywhere else: it is made only where the bytecode passes
-the text to a call at once, and the called function is one of ours (`printing_functions.py`).
+the text to a call at once, and the called function is one of ours (`printing_functions.py`). See
+docs/decisions/writes-to-the-outside.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The copy of a function has the function's code, with globals and cells of ours, 
 that the code reads is recorded and may be answered by a proxy (``types.FunctionType`` makes the
 copy). Python functions that `f` reaches through a global, a cell, a default, a module, a container
 or an object are copied in the same way. Nothing is patched: other threads, and the function itself,
-do not notice.
+do not notice. Source: Python's Language Reference, section "Resolution of names".
 """
 
 from __future__ import annotations

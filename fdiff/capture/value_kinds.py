@@ -1,4 +1,7 @@
-"""Kinds of values: the immutable ones and their comparison, and values that come from a library."""
+"""Kinds of values: the immutable ones and their comparison, and values that come from a library.
+
+See docs/decisions/impure-functions.md.
+"""
 
 from __future__ import annotations
 

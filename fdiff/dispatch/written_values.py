@@ -1,4 +1,7 @@
-"""The values that a run stores outside in place of traced values, now and at later calls."""
+"""The values that a run stores outside in place of traced values, now and at later calls.
+
+See docs/decisions/writes-to-the-outside.md.
+"""
 
 from __future__ import annotations
 

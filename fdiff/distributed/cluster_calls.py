@@ -1,4 +1,7 @@
-"""One call on a cluster: a task for each worker, and tasks that add."""
+"""One call on a cluster: a task for each worker, and tasks that add.
+
+Source: C.-T. Chu et al., "Map-Reduce for Machine Learning on Multicore", NIPS 2006, section 2.
+"""
 
 from __future__ import annotations
 

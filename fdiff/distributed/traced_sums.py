@@ -2,7 +2,8 @@
 
 Each derivative and each batch of such an operation is one again: the sum of what an operator makes
 of the function of a partition. So each costs one pass over the data, and those that do not wait for
-each other are joined in one.
+each other are joined in one. Source: C.-T. Chu et al., "Map-Reduce for Machine Learning on
+Multicore", NIPS 2006, section 2.
 """
 
 from __future__ import annotations

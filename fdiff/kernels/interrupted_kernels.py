@@ -2,7 +2,8 @@
 
 They look now and then at a word of their table, which all calls of a kernel share: a call of
 another thread that ends with it begins again. Machine code calls a kernel with a table of its own:
-after a tenth of a second the kernel ends, and is run anew so that exceptions end the wait.
+after a tenth of a second the kernel ends, and is run anew so that exceptions end the wait. See
+docs/decisions/interrupts.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Importing this does not load LLVM (`late_imports`). ``FDIFF_CACHE_DIR`` moves the disk cache, and
 ``FDIFF_CACHE_DIR=off`` switches it off. The 256 kernels used last stay in memory; one that is
-dropped lives on as long as something holds its `Executable`.
+dropped lives on as long as something holds its `Executable`. The caches:
+docs/decisions/source-and-object-caches.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The generated source of a kernel, with its workspace and the cost model of its compile and run.
 
-A process that finds a kernel's source on disk loads this module, and none of the passes.
+A process that finds a kernel's source on disk loads this module, and none of the passes. See
+docs/decisions/source-and-object-caches.md.
 """
 
 from __future__ import annotations

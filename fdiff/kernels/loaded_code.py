@@ -2,7 +2,8 @@
 
 A kernel on disk is named by it, so that no version loads the kernels of another. Where a package
 was installed without sources, its ``.pyc`` files count; in a zip, the sums that the archive keeps;
-in a frozen application, which has no files at all, the program that holds everything.
+in a frozen application, which has no files at all, the program that holds everything. The caches:
+docs/decisions/source-and-object-caches.md.
 """
 
 from __future__ import annotations

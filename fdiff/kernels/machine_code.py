@@ -1,6 +1,7 @@
 """Machine code of kernels, routines and the entry stub: from the disk cache, or compiled by LLVM.
 
-Importing this loads LLVM (see `late_imports`). LLVM serves one thread at a time: `compiling`.
+Importing this loads LLVM (see `late_imports`). LLVM serves one thread at a time: `compiling`. The
+caches: docs/decisions/source-and-object-caches.md.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Such a function is assignments to names and a ``return``. Each call of a word becomes a step of its
 own, as the passes see it of fdiff's ops: so equal calls are computed once, and angles are checked
 before sines are taken of them. That the compilers take each step is found out at once.
+Three-address code: A. V. Aho, M. S. Lam, R. Sethi, J. D. Ullman, Compilers, 2nd ed., Addison-Wesley
+2007, section 6.2.
 """
 
 from __future__ import annotations

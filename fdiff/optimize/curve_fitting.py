@@ -1,4 +1,7 @@
-"""Curves through data, by SciPy's `curve_fit`, with exact Jacobians and covariances."""
+"""Curves through data, by SciPy's `curve_fit`, with exact Jacobians and covariances.
+
+Source: G. A. F. Seber and C. J. Wild, "Nonlinear Regression", Wiley 1989, chapter 5.
+"""
 
 from __future__ import annotations
 

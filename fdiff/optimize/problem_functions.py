@@ -1,4 +1,8 @@
-"""The functions of an optimisation problem and their derivatives, compiled for one size."""
+"""The functions of an optimisation problem and their derivatives, compiled for one size.
+
+The Lagrangian: J. Nocedal and S. J. Wright, "Numerical Optimization", 2nd ed., Springer 2006,
+chapter 12.
+"""
 
 from __future__ import annotations
 

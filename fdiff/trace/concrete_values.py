@@ -1,4 +1,8 @@
-"""Numbers and truth values that Python asks of traced arrays: the guards of a trace."""
+"""Numbers and truth values that Python asks of traced arrays: the guards of a trace.
+
+Guards: A. Gal et al., Trace-based just-in-time type specialization for dynamic languages, PLDI
+2009, section 3.1.
+"""
 
 from __future__ import annotations
 

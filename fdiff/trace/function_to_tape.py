@@ -1,4 +1,8 @@
-"""From a run of plain Python to a finished tape, and a tape replayed in a trace under way."""
+"""From a run of plain Python to a finished tape, and a tape replayed in a trace under way.
+
+Tapes by overloading: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
+section 6.1.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ which order `ravel(order="K")` gives, what `x.strides` is. So a trace derives th
 nodes, as NumPy does, from the strides of the operands. A layout is a tuple of strides counted in
 entries, one for each axis; () stands for C order. Where NumPy itself has to decide, it is asked on
 arrays of the same shape and strides whose memory is never touched (which costs address space
-alone).
+alone). Source: NumPy's reference, section "Internal memory layout of an ndarray".
 """
 
 from __future__ import annotations

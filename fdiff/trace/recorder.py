@@ -4,6 +4,8 @@ A `Recorder` adds nodes to a tape that grows, lifts Python values to nodes, and 
 of the run: its guard set, the memory layouts of its nodes, the errors it has met. A `Handle` is the
 part of a traced array that a recorder deals with: the node it names. Two classes are derived from
 these: `TracedArray`, which NumPy takes for an array, and `Trace`, which hands out traced arrays.
+Tapes by overloading: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
+section 6.1.
 """
 
 from __future__ import annotations

@@ -163,44 +163,22 @@ def test_every_error_class_is_described():
 
 
 DOCUMENTED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
-WITH_SOURCES = (
-    "dispatch/choosing", "kernels/bytecode", "kernels/codegen", "kernels/cuda", "kernels/ir",
-    "kernels/passes", "kernels/runtime", "ops/along_axes", "ops/linear_algebra", "ops/scipy_ops",
-    "ops/solvers", "trace/looping", "transforms",
-)  # fmt: skip
-# Files of these folders without an algorithm of their own.
-TEXT_OF_PROGRAMS = """
-    codegen/kernel codegen/lines codegen/loop_nest codegen/program_items codegen/source_generation
-    codegen/symbol_table ir/expression_names ir/operation_text ir/printing
-"""  # a program is written down line for line
-FORMS_OF_PROGRAMS = """
-    ir/accesses ir/combiners ir/effect ir/graph_draft ir/graph_of_tape ir/index_expressions
-    ir/kernel_graph ir/loops ir/operation_costs ir/parallel ir/product_sizes ir/small_sizes
-    ir/stored_entries ir/tile_sizes ir/verify_graph ir/verify_parallel ir/word_table
-    to_graph/spelled_operations
-"""  # records, tables and laws of the intermediate forms
-FUNCTIONS_OF_NUMPY = """
-    along_axes/accumulation_dtypes along_axes/data_dependent_shapes along_axes/reductions
-    along_axes/higher_order_functions along_axes/sampled_functions along_axes/sorting
-    along_axes/statistics
-"""  # composed of other ops by NumPy's definitions
-FUNCTIONS_OF_SCIPY = """
-    probability/distributions probability/multivariate_distributions probability/stats
-    scipy_ops/distance scipy_ops/interp1d scipy_ops/matrix_arguments scipy_ops/ndimage
-    scipy_ops/signal sparse/sparse_entries sparse/sparse_factorisations sparse/sparse_ops
-    sparse/sparse_solves sparse/sparse_structures sparse/traced_sparse special_tables/special_family
-"""  # composed of other ops by SciPy's definitions
+# Modules without an algorithm of the literature or a documented rule, each under its reason.
+TABLE = Path(__file__).parents[1] / "modules_without_algorithm.txt"
 WITHOUT_ALGORITHM = {
-    *TEXT_OF_PROGRAMS.split(), *FORMS_OF_PROGRAMS.split(), *FUNCTIONS_OF_NUMPY.split(),
-    *FUNCTIONS_OF_SCIPY.split(),
-}  # fmt: skip
-YEAR = re.compile(r"arXiv|\b(?:19|20)\d\d\b")
+    name for line in TABLE.read_text("utf-8").splitlines() for name in line.split("#")[0].split()
+}
+# A year; or documentation, which is renewed.
+DATED = re.compile(
+    r"arXiv|\b(?:19|20)\d\d\b|(?:torch's|NumPy's|Python's)\s+(?:page|note|guide|reference|library)\b[,\s]"
+    r"|\bLanguage\s+Reference"
+)
 PLACE = re.compile(
     r"docs/decisions/|DLMF,? \d|\bidea\s+of\b|\bwhole\b|\bsections?\s+on\b"
-    r"|\b(?i:algorithm|chapter|definition|entry|equation|figure|page|routine|rule|section|strategy"
-    r"|table|theorem)s?\s+(?:[\"(`\d]|AS \d|[A-Z]{1,5}\b)"
+    r"|\b(?i:algorithm|chapter|definition|entr(?:y|ie)|equation|figure|page|routine|rule|section"
+    r"|strategy|table|theorem)s?\s+(?:[\"(`\d]|AS \d|[A-Z]{1,5}\b)"
 )
-STANDARD = re.compile(r"docs/decisions/|DLMF|dlmf\.nist\.gov")  # sources that need no year
+STANDARD = re.compile(r"docs/decisions/|DLMF|dlmf\.nist\.gov|\b[PN]EP \d")  # need no year
 DEFINES = re.compile(r"^(?:def|class) ", re.MULTILINE)
 PACKAGE = Path(fdiff.__file__).parent
 
@@ -215,32 +193,31 @@ def paragraphs(path):
 
 def cites(text):
     """Whether a paragraph or a comment names a source and the place in the source."""
-    return STANDARD.search(text) or (YEAR.search(text) and PLACE.search(text))
+    return STANDARD.search(text) or (DATED.search(text) and PLACE.search(text))
 
 
 def test_algorithms_cite_their_source_or_a_decision():
     """The source names a section or pages; or a page of decisions is about the file."""
     page = (PACKAGE.parent / "docs" / "decisions" / "by-file.md").read_text("utf-8")
     decided = tuple(re.findall(r"^- `fdiff/([^`]+)`", page, re.MULTILINE))
-    paths = [path for folder in WITH_SOURCES for path in (PACKAGE / folder).rglob("*.py")]
-    defining = [path for path in paths if DEFINES.search(path.read_text("utf-8"))]
-    unsourced = [
+    unsourced = {
         path.relative_to(PACKAGE).with_suffix("").as_posix()
-        for path in defining
-        if not path.relative_to(PACKAGE).as_posix().startswith(decided)
-        and not any(map(cites, path.read_text("utf-8").split("\n\n")))
-    ]
-    assert {"/".join(name.split("/")[-2:]) for name in unsourced} == WITHOUT_ALGORITHM
+        for path in PACKAGE.rglob("*.py")
+        if DEFINES.search(text := path.read_text("utf-8"))
+        and not path.relative_to(PACKAGE).as_posix().startswith(decided)
+        and not any(map(cites, text.split("\n\n")))
+    }
+    assert unsourced == WITHOUT_ALGORITHM
 
 
 def test_citations_tell_the_place():
-    """A paper with its year comes with a section or pages, or lends an idea."""
+    """A paper with its year, or a manual, comes with a section or pages, or lends an idea."""
     placeless = [
         (path.relative_to(PACKAGE).as_posix(), line)
         for path in sorted(PACKAGE.rglob("*.py"))
-        if YEAR.search(path.read_text("utf-8"))
+        if DATED.search(path.read_text("utf-8"))
         for line, text in paragraphs(path)
-        if YEAR.search(text) and ">>>" not in text and not PLACE.search(text)
+        if DATED.search(text) and ">>>" not in text and not PLACE.search(text)
     ]
     assert placeless == []
 

@@ -3,7 +3,8 @@
 NumPy stores into the memory. In the graph the array gets a new history: the result of a node whose
 operand is the array before the store. The root of a view gets that history too
 (`recorded_views.py`). Version counters tell nodes that saved the array before; a store into a leaf
-that requires a gradient is refused, as in torch.
+that requires a gradient is refused, as in torch. Source: torch's note "Autograd mechanics", section
+"In-place operations with autograd".
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Accumulation of gradients in leaves, by the rules of `gradient_layouts.py`."""
+"""Accumulation of gradients in leaves, by the rules of `gradient_layouts.py`.
+
+Source: torch's page ``torch.autograd``, section "Default gradient layouts".
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The memory layout of a leaf's gradient, when it is made and when further gradients are added.
 
-The rules follow the section "Default gradient layouts" of torch's page:
+The rules follow the section "Default gradient layouts" of torch's page ``torch.autograd``:
 
 1. Where there is no gradient yet, and the parameter's memory is non-overlapping and dense, the
 gradient gets the parameter's strides.

@@ -1,4 +1,7 @@
-"""Hooks of recorded arrays: functions called when a gradient is ready."""
+"""Hooks of recorded arrays: functions called when a gradient is ready.
+
+Source: torch's note "Autograd mechanics", section "Backward Hooks execution".
+"""
 
 from __future__ import annotations
 

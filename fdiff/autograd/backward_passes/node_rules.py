@@ -2,6 +2,7 @@
 
 Both run the same rule (`call_pullbacks.py`): on NumPy arrays, or, where a graph of the gradient is
 created, as a recorded call on the saved values, which is then differentiated like any other call.
+Reverse sweeps: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., SIAM 2008, section 3.2.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A watched pass goes node by node, never by a compiled tape. The first cotangent that is NaN or
 infinite raises an error with the line of the forward call. If the forward pass is the cause, the
 error names the call that made the first value that is not finite: that call was noted when it ran
-in the mode (`forward_anomalies.py`), or is determined from the values that nodes saved.
+in the mode (`forward_anomalies.py`), or is determined from the values that nodes saved. Source:
+torch's page ``torch.autograd``, section "Debugging and anomaly detection".
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Values that nodes save for their rules: reads, checks, release."""
+"""Values that nodes save for their rules: reads, checks, release.
+
+Source: torch's note "Autograd mechanics", section "Saved tensors".
+"""
 
 from __future__ import annotations
 

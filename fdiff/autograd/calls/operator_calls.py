@@ -3,7 +3,8 @@
 The derivatives that an operator computes are on a tape, so that the call is one node of the graph,
 whose rule is the reverse sweep of that tape: `backward` goes through it, to any order. The call is
 traced with the values of its arguments; the tape holds whatever values the function read from
-outside, and is not reused by the next call.
+outside, and is not reused by the next call. Reverse sweeps: A. Griewank and A. Walther, Evaluating
+Derivatives, 2nd ed., SIAM 2008, section 3.2.
 """
 
 from __future__ import annotations

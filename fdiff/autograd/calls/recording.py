@@ -2,7 +2,8 @@
 
 The key of a call is the function, the kinds of its operands (arrays among the arguments) and its
 static arguments. The way it is recorded is kept as a recipe (`recipes.py`); values are computed by
-NumPy.
+NumPy. Graphs by overloading: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., SIAM
+2008, section 6.1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The context that the rules of a `Function` share, and the calls of the rules."""
+"""The context that the rules of a `Function` share, and the calls of the rules.
+
+Source: torch's page ``torch.autograd``, section "Context method mixins".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A `Function` on recorded arrays: forward runs at once, and one node in the graph has its rule."""
+"""A `Function` on recorded arrays: forward runs at once, and one node in the graph has its rule.
+
+Source: torch's note "Extending PyTorch", section "Extending torch.autograd".
+"""
 
 from __future__ import annotations
 

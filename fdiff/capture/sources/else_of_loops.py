@@ -1,4 +1,7 @@
-"""``else`` of loops, as an ``if`` after a loop that asks whether it was left by ``break``."""
+"""``else`` of loops, as an ``if`` after a loop that asks whether it was left by ``break``.
+
+Source: Python's Language Reference, section "The for statement".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The values of names in a function, as far as they are told before the function runs."""
+"""The values of names in a function, as far as they are told before the function runs.
+
+Source: Python's Language Reference, section "Resolution of names".
+"""
 
 from __future__ import annotations
 

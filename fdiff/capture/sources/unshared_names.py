@@ -1,4 +1,8 @@
-"""Variables whose arrays have no other name, as the source of a function tells."""
+"""Variables whose arrays have no other name, as the source of a function tells.
+
+Alias analysis: S. S. Muchnick, Advanced Compiler Design and Implementation, Morgan Kaufmann 1997,
+chapter 10.
+"""
 
 from __future__ import annotations
 

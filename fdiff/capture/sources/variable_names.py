@@ -1,4 +1,8 @@
-"""The names of variables that statements assign, store into, and read."""
+"""The names of variables that statements assign, store into, and read.
+
+Definitions and uses: A. V. Aho, M. S. Lam, R. Sethi, J. D. Ullman, Compilers, 2nd ed.,
+Addison-Wesley 2007, section 9.2.
+"""
 
 from __future__ import annotations
 

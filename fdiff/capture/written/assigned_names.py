@@ -1,4 +1,7 @@
-"""The names whose values a piece of code changes, found in its bytecode."""
+"""The names whose values a piece of code changes, found in its bytecode.
+
+Source: Python's library reference, page ``dis``, section "Python Bytecode Instructions".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The writes of a run as two functions, and the outputs and objects that they need."""
+"""The writes of a run as two functions, and the outputs and objects that they need.
+
+See docs/decisions/writes-to-the-outside.md.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Stores of a run into globals, cells and containers, and their transfer to the user's own.
 
 While `f` runs it sees proxies and copies. When the run is over, the values stored in them are
-stored in the user's own places, with numbers in place of traced values.
+stored in the user's own places, with numbers in place of traced values. See
+docs/decisions/writes-to-the-outside.md.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ The input is a call that has just gone the general way; the output is a builtin 
 like it, or None. Nothing is computed here: the plan of the operator is run once with placeholders
 for the kernel's outputs, which shows which argument is which input of the kernel, and how the
 result is built. The entry stub (`fdiff.kernels`) is machine code that carries out this description.
+See docs/decisions/fast-path.md.
 """
 
 from __future__ import annotations

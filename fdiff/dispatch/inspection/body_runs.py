@@ -1,7 +1,8 @@
 """The runs of the bodies of loops and branches, one by one, for searches for a fault inside.
 
-NumPy runs a body when the next one is asked for. In a loop of many trips the first
-trip of a kind is found by bisection: half of the trips take half of the time.
+NumPy runs a body when the next one is asked for. In a loop of many trips the first trip of a kind
+is found by bisection: half of the trips take half of the time. Binary search: D. E. Knuth, The Art
+of Computer Programming 3, 2nd ed., 1998, section 6.2.1, algorithm B.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`detect_anomaly`, `set_detect_anomaly` and `debug_nans`: contexts that look for NaN and infinity.
 
 `anomaly_checked_calls` runs the calls inside such a context; `anomaly_reports` words their errors.
+Source: torch's page ``torch.autograd``, section "Debugging and anomaly detection".
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Input checks of the calls that torch also has: accepted arguments, and errors for all others.
 
 The rules are the rules of ``torch.autograd.functional``, with torch's messages where torch has
-them. Beyond torch, arrays may be nested as in JAX: in tuples, lists, dicts and classes.
+them. Beyond torch, arrays may be nested as in JAX: in tuples, lists, dicts and classes. Source:
+torch's page ``torch.autograd``, section "Functional higher level API".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`cfunc`: a prepared function as a C function, for libraries that take function pointers.
 
 `c_callables`, which makes the C function, is imported at the first call, because few programs need
-it.
+it. See docs/decisions/c-functions.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Numba asks a prepared function for its type (`_numba_type_`). A call in ``@njit`` code has the types
 of a call that Python has made before, from examples or otherwise, and calls its kernels through
 records (`fdiff.kernels.numba.calls`). Numba, and the modules that these calls need, are imported
-when `njit` is first called or Numba first asks.
+when `njit` is first called or Numba first asks. See docs/decisions/calls-from-njit-code.md.
 """
 
 from __future__ import annotations

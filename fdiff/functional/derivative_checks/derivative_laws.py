@@ -1,4 +1,8 @@
-"""Laws of derivatives: the same twice, linear in their seeds, of the right dtype, in batches."""
+"""Laws of derivatives: the same twice, linear in their seeds, of the right dtype, in batches.
+
+Source: torch's page ``torch.autograd.gradcheck``, section "Parameters": ``nondet_tol``,
+``check_undefined_grad`` and others.
+"""
 
 from __future__ import annotations
 

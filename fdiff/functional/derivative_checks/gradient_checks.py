@@ -1,4 +1,7 @@
-"""`gradcheck` and `gradgradcheck`, once their arguments have been read."""
+"""`gradcheck` and `gradgradcheck`, once their arguments have been read.
+
+Source: torch's note "Gradcheck mechanics", section "Gradgradcheck implementation".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whole Jacobians compared: a measurement for each column, a sweep for each row or column."""
+"""Whole Jacobians compared: a measurement for each column, a sweep for each row or column.
+
+Source: torch's note "Gradcheck mechanics", section "Default backward mode gradcheck behavior".
+"""
 
 from __future__ import annotations
 

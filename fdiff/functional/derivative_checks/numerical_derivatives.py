@@ -23,7 +23,8 @@ class Measurement:
     complex variables to estimate derivatives of real functions", SIAM Review 40(1), pages 110-112,
     1998), but wrong for a function that is not analytic: it uses `abs`, comparisons or conjugates.
     A step is believed if it agrees with the central difference, ``(f(x + eps d) - f(x - eps d)) / 2
-    eps``, to the accuracy of that. `exact` says whether all derivatives so far were measured so.
+    eps``, to the accuracy of that (J. Nocedal and S. J. Wright, "Numerical Optimization", 2nd ed.,
+    Springer 2006, section 8.1). `exact` says whether all derivatives so far were measured so.
 
     Nothing can be measured where outputs have other shapes or dtypes near by: `GradcheckError`.
     """

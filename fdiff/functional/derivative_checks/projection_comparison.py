@@ -8,7 +8,8 @@ two errors do not cancel.
 
 A product that differs by more than measuring explains is only a suspicion. Then whole Jacobians are
 compared, and those decide: an error too small for them is none, and none that they see is missed
-because many right entries outweigh it in a product.
+because many right entries outweigh it in a product. Source: torch's note "Gradcheck mechanics",
+sections "Fast backward mode gradcheck" and "Fast forward mode gradcheck".
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 The scheme is JAX's (``jax.test_util.check_grads``): the forward derivative along a direction is
 compared with one measured, the reverse derivative by the product of both with a random cotangent.
 Then the function that computes the derivative is checked in the same way, to one order less.
+Source: J. Bradbury et al., JAX, 2018: entry ``jax.test_util.check_grads``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 With these coordinates every function is one of real vectors, its Jacobian is a real matrix, and
 torch's convention for complex numbers needs no case of its own: the pullback of ``v`` is the
 gradient of ``Re(conj(v) * f)``, which is the product of the coordinates of `v` with that matrix.
+Source: torch's note "Autograd mechanics", section "Autograd for Complex Numbers".
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""`while_loop`, `cond` and `switch`: loops and branches that depend on traced values."""
+"""`while_loop`, `cond` and `switch`: loops and branches that depend on traced values.
+
+Source: J. Bradbury et al., JAX, 2018: entries ``jax.lax.while_loop``, ``jax.lax.cond``,
+``jax.lax.switch``.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Values that a body reads from outside are further inputs of its tape, the *extras*; they are values
 of the surrounding trace. Python code may look at extras as anywhere. A value that differs from trip
-to trip is never visible to Python code.
+to trip is never visible to Python code. An idea of T. Johnsson, Lambda lifting: transforming
+programs to recursive equations, FPCA 1985.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Loops and branches on traced values, as nodes of the tape: `scan` and `fori_loop`."""
+"""Loops and branches on traced values, as nodes of the tape: `scan` and `fori_loop`.
+
+Source: J. Bradbury et al., JAX, 2018: entries ``jax.lax.scan`` and ``jax.lax.fori_loop``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The mode of a dense derivative, forward or reverse, and the blocks that follow from it."""
+"""The mode of a dense derivative, forward or reverse, and the blocks that follow from it.
+
+Source: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., SIAM 2008, sections 3.1 and
+3.2.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The tapes of a dense derivative, and the sweeps that compute all of its blocks.
 
-All seeds run at once, or in chunks (`dense_plans`).
+All seeds run at once, or in chunks (`dense_plans`). Source: A. Griewank and A. Walther, Evaluating
+Derivatives, 2nd ed., SIAM 2008, sections 3.1 and 3.2.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A function that takes another branch at each call is traced eagerly, for one call. Each function
 below computes the result of an operator's plan step by sweeps through the nodes of that trace
 instead of a derivative tape. `arrays` are all inputs of the step: the inputs of the function's
-tape, then the vectors of a product.
+tape, then the vectors of a product. Source: A. Griewank and A. Walther, Evaluating Derivatives, 2nd
+ed., SIAM 2008, sections 3.1 and 3.2.
 """
 
 from __future__ import annotations

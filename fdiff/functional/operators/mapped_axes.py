@@ -1,4 +1,7 @@
-"""The mapped axis of each array: how `vmap` reads `in_axes` and `out_axes`."""
+"""The mapped axis of each array: how `vmap` reads `in_axes` and `out_axes`.
+
+Source: J. Bradbury et al., JAX, 2018: entry ``jax.vmap``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Trees of parameters: the user's classes as nodes of trees, and trees as flat vectors."""
+"""Trees of parameters: the user's classes as nodes of trees, and trees as flat vectors.
+
+Source: J. Bradbury et al., JAX, 2018: entries ``jax.tree_util.register_pytree_node`` and
+``jax.flatten_util.ravel_pytree``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Seeded blocks: the parts of a dense Jacobian that one batched derivative tape computes.
 
 In forward mode a block is a set of columns, one block for each input; in reverse mode it is a set
-of rows, one block for each output.
+of rows, one block for each output. Source: A. Griewank and A. Walther, Evaluating Derivatives, 2nd
+ed., SIAM 2008, sections 3.1 and 3.2.
 """
 
 from __future__ import annotations

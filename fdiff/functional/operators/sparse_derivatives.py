@@ -1,4 +1,7 @@
-"""``sparse=`` of `jacobian` and `hessian`: options, operators, and parts of the results."""
+"""``sparse=`` of `jacobian` and `hessian`: options, operators, and parts of the results.
+
+Source: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., SIAM 2008, chapter 8.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Operators of kernel texts on numbers, as LLVM instructions."""
+"""Operators of kernel texts on numbers, as LLVM instructions.
+
+Source: LLVM Language Reference, section "Binary Operations".
+"""
 
 from __future__ import annotations
 

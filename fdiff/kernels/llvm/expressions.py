@@ -1,4 +1,8 @@
-"""Expressions of kernel texts as LLVM instructions."""
+"""Expressions of kernel texts as LLVM instructions.
+
+Source: A. V. Aho, M. S. Lam, R. Sethi, J. D. Ullman, Compilers, 2nd ed., Addison-Wesley 2007,
+section 6.4.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Sums and products that LLVM may reorder: the words of kernel texts with fast-math flags.
 
-All other arithmetic of kernels is done in the order of the text, as IEEE 754 rounds it.
+All other arithmetic of kernels is done in the order of the text, as IEEE 754 rounds it. Source:
+LLVM Language Reference, section "Fast-Math Flags".
 """
 
 from __future__ import annotations

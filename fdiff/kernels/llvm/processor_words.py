@@ -1,4 +1,7 @@
-"""Words of kernel texts that are instructions of the processor: atomics, flags, the clock."""
+"""Words of kernel texts that are instructions of the processor: atomics, flags, the clock.
+
+Source: LLVM Language Reference, section "Atomic Memory Ordering Constraints".
+"""
 
 from __future__ import annotations
 

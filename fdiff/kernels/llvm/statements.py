@@ -1,7 +1,8 @@
 """Statements of kernel texts as blocks of LLVM instructions.
 
 The language has assignments to names and entries, ``for`` over ranges, ``while``, ``if``,
-``break``, ``continue``, ``return`` and calls.
+``break``, ``continue``, ``return`` and calls. Source: A. V. Aho, M. S. Lam, R. Sethi, J. D. Ullman,
+Compilers, 2nd ed., Addison-Wesley 2007, section 6.6.
 """
 
 from __future__ import annotations

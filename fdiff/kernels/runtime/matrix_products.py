@@ -1,6 +1,7 @@
 """Matrix products: loops for tiny matrices, register blocks for small ones, gemm for the others.
 
-How texts are written, `routines` tells.
+How texts are written, `routines` tells. Register blocks: K. Goto and R. van de Geijn, Anatomy of
+high-performance matrix multiplication, ACM TOMS 34(3), 2008, section 6.1.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Floats of Python compute the same as floats of NumPy, in a third of the time, bu
 invalid operation. Both give a result that is not finite, and then so are the sums, products and quotients of it.
 So `total` adds up the results that other operations read. If the total is not finite, NumPy may have had to warn: the
 function gives None, and the loop runs in NumPy.
+
+Infinities and NaNs go on: IEEE 754-2019, sections 6.1 and 6.2.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 ``switch(index, *operands)`` runs the branch of that number, or the first or the last where there is
 none (``jax.lax.switch``). Derivatives are switches of derivatives; in reverse, a branch computes its
 values again.
+
+Source: J. Bradbury et al., JAX, 2018: entry ``jax.lax.switch``.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ In reverse, what is kept has as many rows as there were trips, and no tape has a
 that only a run tells. So a reverse loop is a tape of its own, in the op ``sized(trips, *args)``: its
 loops have `LENGTH` rows on the tape, and at each run as many as there are trips, rounded up to a
 power of two. Its derivatives are the derivatives of that tape.
+
+Source: J. Bradbury et al., JAX, 2018: entry ``jax.lax.while_loop``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Broadcasting in rules of ops: operands are stretched, cotangents summed, arguments of batches aligned."""
+"""Broadcasting in rules of ops: operands are stretched, cotangents summed, arguments of batches aligned.
+
+Source: NumPy's guide, page "Broadcasting", section "General broadcasting rules".
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ Arithmetic, powers, exponentials, trigonometric and hyperbolic functions, select
 rounding, comparisons, logic, bits, conversion of dtypes, complex parts. Both modes follow from the partial
 derivatives (`families.py`). At a kink the value given is fdiff's policy (docs/kinks.md): the mean of
 both one-sided derivatives at ties of `maximum` and `minimum`, and 0 for `absolute` at 0.
+
+Derivatives of elementary functions: DLMF 4.7, 4.20, 4.34.
 """
 
 from __future__ import annotations

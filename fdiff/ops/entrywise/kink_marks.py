@@ -3,6 +3,9 @@
 A primitive states its own kinks (`Rules.kink`). The kinks of a composed function such as `numpy.clip` or
 `numpy.linalg.norm` are not the kinks of the ops it is made of. While kinks are searched for (docs/kinks.md), such a
 function marks its result; otherwise the mark costs the test of one attribute.
+
+Points without a derivative: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
+chapter 14.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Operators of traced arrays (``+``, ``@``, ``<``, ``-x``), and the methods that NumPy's object arrays call."""
+"""Operators of traced arrays (``+``, ``@``, ``<``, ``-x``), and the methods that NumPy's object arrays call.
+
+Source: Python's Language Reference, section "Emulating numeric types".
+"""
 
 from __future__ import annotations
 

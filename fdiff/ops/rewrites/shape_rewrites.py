@@ -1,4 +1,8 @@
-"""Rewrites of ops that move entries, and of sums of single ones: one node in the place of several."""
+"""Rewrites of ops that move entries, and of sums of single ones: one node in the place of several.
+
+Source: S. S. Muchnick, Advanced Compiler Design and Implementation, Morgan Kaufmann 1997, section
+12.3.
+"""
 
 from __future__ import annotations
 

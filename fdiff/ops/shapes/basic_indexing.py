@@ -2,6 +2,8 @@
 
 A key is first written with one item for each axis (`expanded`); what it holds of arrays and masks is left to
 `indexing.py`.
+
+Source: NumPy's guide, page "Indexing on ndarrays", section "Basic indexing".
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 ``gather(x, i, j) = x[i, j]``; its transpose is `scatter_add`, which adds up what falls on one entry, and the
 other way round. ``scatter_set(x, values, i)`` is `x` with ``x[i] = values``: the cotangent of `x` is zero
 where a value was stored, and the cotangent of a value is zero where a later one was stored over it. `iota` counts.
+
+Source: NumPy's guide, page "Indexing on ndarrays", section "Advanced indexing".
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The value after a store is a functional update of the value before (``update`` for slices, ``scatter_set`` for index
 arrays). A store through a view also updates the array that it is a view of.
+
+Source: NumPy's guide, page "Indexing on ndarrays", section "Assigning values to indexed arrays".
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 `DerivativeFreeTrace` shares every attribute with the trace that it is made of, its nodes too, and
 takes its place in the stack of traces. A traced array from before belongs to another trace object,
 so each use of it asks `own`, which puts a ``stop_gradient`` in between. Arrays made meanwhile
-belong to this object, and are used as they are. Traces without such a block pay nothing.
+belong to this object, and are used as they are. Traces without such a block pay nothing. Source:
+torch's note "Autograd mechanics", section "Locally disabling gradient computation".
 """
 
 from __future__ import annotations

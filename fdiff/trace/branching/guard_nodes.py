@@ -1,7 +1,8 @@
 """Nodes that Python's questions and the guards of a trace add to it.
 
 Python asks an array of one entry for its truth or for an integer; the node of the answer is what a
-guard compares. `check_tape` turns all guards of a finished trace into one tape.
+guard compares. `check_tape` turns all guards of a finished trace into one tape. Guards: A. Gal et
+al., Trace-based just-in-time type specialization for dynamic languages, PLDI 2009, section 3.1.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ def _inlined(
 def _vectorisable(module: ir.Module, formula: Formula, kinds: list[ir.Type]) -> ir.Function:
     """The function, not inlined, and its variants for vectors, which the vectoriser of LLVM finds.
 
-    The names of variants follow the vector function ABI (LLVM Language Reference, "Call Site
-    Attributes", vector-function-abi-variant).
+    The names of variants follow the vector function ABI (LLVM Language Reference, section "Call
+    Site Attributes", vector-function-abi-variant).
     """
     name = _name(formula, kinds[0]) + "_outlined"
     if name in module.globals:
