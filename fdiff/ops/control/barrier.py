@@ -9,25 +9,16 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType
 from ...facets import LayoutRule, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import ZERO
+from ...primitive import Sample
 from ...trace import Array, TracedArray, apply
 from ..entrywise.broadcasting import align
-from ..entrywise.families import opaque_op
+from ..entrywise.families import multilinear
 from ..entrywise.sample_domains import real
 from ..late_term_rules import first_operand
 
 
 def _type(x: ArrayType, other: ArrayType) -> tuple[ArrayType, ...]:
     return (x,)
-
-
-def _push(dots: Sequence[object], args: Sequence[TracedArray], outs: object) -> list[object]:
-    """The tangent waits too: what is computed of it again is not merged with the first either."""
-    return [ZERO if dots[0] is ZERO else apply(barrier, dots[0], args[1])]
-
-
-def _pull(bars: Sequence[object], args: object, outs: object) -> list[object]:
-    return [bars[0], ZERO]
 
 
 def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
@@ -39,9 +30,11 @@ def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> li
 # The optimisation barrier of compilers: `x`, which is there only once the number beside it is. That
 # number broadcasts in a batch. It makes another node of `x`, so that nothing computed of it is found
 # to be a common subexpression, and a dependence that keeps the passes of kernels from fusing both.
-barrier = opaque_op(
-    "optimization_barrier", _type, lambda x, other: x, _push, _pull, lambda rng: (real(rng, (2, 3)), real(rng, ())),
-    batch=_batch, family="barrier", lowering=Lowering(KernelRule(Kind.BARRIER, "{0}")),
+# The tangent waits too.
+barrier = multilinear(
+    "optimization_barrier", _type, lambda bar, args: [bar], ((0,),), evaluate=lambda x, other: x,
+    samples=(Sample(lambda rng: (real(rng, (2, 3)), real(rng, ()))),), batch=_batch, family="barrier",
+    lowering=Lowering(KernelRule(Kind.BARRIER, "{0}")),
     structure=Structure(structural=True, sizeless=True, moves=True, layout=LayoutRule("first"), terms=first_operand),
 )  # fmt: skip
 

@@ -13,17 +13,16 @@ finds what a sum or product lost to rounding by other steps; kernels share the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from math import log as _log
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import broadcast_all
-from ...primitive import ZERO, Primitive
+from ...primitive import Primitive
 from ...trace import TracedArray, apply
-from .broadcasting import stretch
-from .families import add_up, elementwise
+from .families import elementwise
 from .sample_domains import above_two, positive, real, unit
 
 Array = np.ndarray
@@ -59,19 +58,13 @@ def _vanishing(x: Array, y: Array) -> object:
     return np.where(lost, out.dtype.type(0), out)[()]
 
 
-def _vanishing_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
-    terms = [vanishing(dot, other) for dot, other in zip(dots, args[::-1], strict=True) if dot is not ZERO]
-    return [stretch(add_up(terms), outs[0].shape)]
-
-
-def _vanishing_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object) -> list[object]:
-    return [vanishing(bars[0], other) for other in args[::-1]]
-
-
 # ``x * y`` where zero times infinity is zero, at every order. Rules say so by this product and not by
 # ``np.where(x == 0, 0.0, ...)``, which has that value and loses the derivative of all that it replaces.
-_TEXT, _RULES = "{0} * {1} if ({0} * {1} == {0} * {1}) | ({0} != {0}) | ({1} != {1}) else {T}(0)", (_vanishing_jvp, _vanishing_vjp)
-vanishing_product = elementwise("vanishing_product", None, real, real, text=_TEXT, numpy=_vanishing, loop=np.promote_types, rules=_RULES)
+_TEXT = "{0} * {1} if ({0} * {1} == {0} * {1}) | ({0} != {0}) | ({1} != {1}) else {T}(0)"
+vanishing_product = elementwise(
+    "vanishing_product", None, real, real, text=_TEXT, numpy=_vanishing, loop=np.promote_types,
+    transposes=lambda bar, args: [vanishing(bar, other) for other in args[::-1]], groups=((0,), (1,)),
+)  # fmt: skip
 
 
 def vanishing(x: object, y: object) -> TracedArray:

@@ -39,7 +39,6 @@ from .accurate_partials import (  # fmt: skip
     sech_squared,
     zero_power_log,
 )
-from .broadcasting import stretch
 from .families import elementwise, kind_of, refuse, ufunc_caller
 from .quotients_of_sums import over_a_sum
 from .sample_domains import above_one, count, plane, positive, real, thousand, truth, unit, whole
@@ -388,25 +387,15 @@ def _chosen(c: np.dtype, x: np.dtype, y: np.dtype) -> np.dtype:
     return x
 
 
-def _where_jvp(dots: list[object], args: list[TracedArray], outs: list[TracedArray]) -> list[object]:
-    x_dot, y_dot = (0.0 if d is ZERO else d for d in dots[1:])
-    out = np.where(args[0], x_dot, y_dot).astype(outs[0].dtype)
-    return [stretch(out, outs[0].shape)]
+def _where_bars(bar: TracedArray, args: Sequence[TracedArray]) -> list[object]:
+    """Rules of `where` select instead of multiplying, so that a NaN of the branch not taken does not spread."""
+    return [ZERO, np.where(args[0], bar, 0.0), np.where(args[0], 0.0, bar)]
 
 
-def _where_vjp(bars: list[object], args: list[TracedArray], outs: object) -> Sequence[object]:
-    return [ZERO, np.where(args[0], bars[0], 0.0), np.where(args[0], 0.0, bars[0])]
-
-
-def _convert_jvp(dots: list[object], args: object, outs: list[TracedArray], *, dtype: np.dtype) -> list[object]:
-    return [dots[0].astype(dtype) if outs[0].type.floating else ZERO]
-
-
-def _convert_vjp(bars: list[object], args: list[TracedArray], outs: object, *, dtype: np.dtype) -> list[object]:
+def _convert_bars(bar: TracedArray, args: Sequence[TracedArray], *, dtype: np.dtype) -> list[object]:
     """The cotangent in the dtype of the argument; a real argument takes the real part."""
     source = args[0].type
-    bar = np.real(bars[0]) if source.dtype.kind == "f" else bars[0]
-    return [bar.astype(source.dtype) if source.floating else ZERO]
+    return [(np.real(bar) if source.dtype.kind == "f" else bar).astype(source.dtype) if source.floating else ZERO]
 
 
 def _converted(x: np.dtype, *, dtype: np.dtype) -> np.dtype:
@@ -427,12 +416,12 @@ def _same(x: np.dtype) -> np.dtype:
     return x
 
 
-# The rules of `where` select instead of multiplying, so that a NaN of the branch not taken does not spread.
-# `convert` changes the dtype of the tangent with the dtype of the value.
-_SELECTION = {"rules": (_where_jvp, _where_vjp), "unit_slopes": True}
-_CONVERSION = {"rules": (_convert_jvp, _convert_vjp), "unit_slopes": True, "params": {"dtype": np.dtype(np.float32)}}
-where = elementwise("where", None, truth, real, real, text="{1} if {0} else {2}", loop=_chosen, terms=terms.selected, **_SELECTION)
-convert = elementwise("convert", None, real, text="{T}({0})", numpy=_convert, loop=_converted, terms=terms.converted, **_CONVERSION)
+_CHOICE = "{1} if {0} else {2}"
+where = elementwise("where", None, truth, real, real, text=_CHOICE, loop=_chosen, terms=terms.selected, transposes=_where_bars)
+convert = elementwise(
+    "convert", None, real, text="{T}({0})", numpy=_convert, loop=_converted, terms=terms.converted, transposes=_convert_bars,
+    params={"dtype": np.dtype(np.float32)},
+)  # fmt: skip
 copy = elementwise("copy", (1,), real, text="{0}", numpy=_copied, loop=_same, layout=LayoutRule("C"), provenance=through_copy)
 # The minimum of both, with the derivative of `x` even where the bound is smaller: `logsumexp` bounds infinite terms.
 bounded = elementwise("bounded", lambda x, y, out: (1, ZERO), real, thousand, text="rt.minimum", numpy=np.minimum, loop=np.promote_types)
@@ -522,14 +511,6 @@ def _paired(x: Array, y: Array) -> object:
     return out[()]
 
 
-def _conjugate_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
-    return [np.conjugate(dots[0])]
-
-
-def _conjugate_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
-    return [np.conjugate(bars[0])]
-
-
 def _modulus_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
     return [2.0 * (np.real(args[0]) * np.real(dots[0]) + np.imag(args[0]) * np.imag(dots[0]))]
 
@@ -552,33 +533,22 @@ def _imag_bar(bar: TracedArray) -> TracedArray:
 
 def _part(name: str, part: Callable[..., object], whole: Callable[..., object], put: Callable[..., object]) -> Primitive:
     """A part of complex numbers: `whole` makes its cotangent one of the number, ``put(z, part)`` is z with another part."""
-
-    def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
-        return [part(dots[0])]
-
-    def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
-        return [whole(bars[0])]
-
     view = {"view": True, "put": put, "layout": LayoutRule("operands", part=name)}
     copied = lambda x: part(np.asarray(x)).copy()[()]  # noqa: E731 - a line
-    return elementwise(name, None, plane, text="", numpy=copied, loop=_real_type, rules=(jvp, vjp), **view)
+    return elementwise(name, None, plane, text="", numpy=copied, loop=_real_type, transposes=lambda bar, args: [whole(bar)], **view)
 
 
-conjugate = elementwise("conjugate", None, plane, text="", loop=_same, rules=(_conjugate_jvp, _conjugate_vjp))
+conjugate = elementwise("conjugate", None, plane, text="", loop=_same, transposes=lambda bar, args: [np.conjugate(bar)])
 real_part = _part("real", np.real, _real_bar, lambda z, x: apply(pair, x, apply(imag_part, z)))
 imag_part = _part("imag", np.imag, _imag_bar, lambda z, y: apply(pair, apply(real_part, z), y))
 squared_modulus = elementwise("squared_modulus", None, plane, text="", numpy=_squared, loop=_real_type, rules=(_modulus_jvp, _modulus_vjp))
 
 
-def _pair_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
-    return [apply(pair, *(np.zeros(a.shape, a.dtype) if d is ZERO else d for d, a in zip(dots, args, strict=True)))]
+def _pair_bars(bar: TracedArray, args: Sequence[TracedArray]) -> list[object]:
+    return [np.real(bar), -np.imag(bar)]
 
 
-def _pair_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
-    return [np.real(bars[0]), -np.imag(bars[0])]
-
-
-pair = elementwise("complex", None, real, real, text="", numpy=_paired, loop=_complex_type, rules=(_pair_jvp, _pair_vjp))
+pair = elementwise("complex", None, real, real, text="", numpy=_paired, loop=_complex_type, transposes=_pair_bars)
 
 
 def conjugate_call(x: object, **keywords: object) -> object:

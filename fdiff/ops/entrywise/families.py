@@ -16,7 +16,7 @@ from typing import overload
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import ArrayType, broadcast, loop_dtypes, python_type
+from ...arraytype import ArrayType, Shape, broadcast, loop_dtypes, python_type
 from ...capture.non_numeric_data import TAKE_VALUES, is_table, lazy_words
 from ...capture.symbolic_numbers import SymbolicNumber
 from ...errors import InputError, TraceError, failure
@@ -46,8 +46,9 @@ from .complex_formulas import COMPLEX_FORMULAS
 from .sample_domains import real
 
 Rule = Callable[..., object]
-Slopes = Callable[..., Sequence[object]]
+DerivativeRule = Callable[..., Sequence[object]]  # one for each argument, or each output
 Arrays = Callable[..., tuple[np.ndarray, ...]]  # a maker of arguments, from a random generator
+ArgumentGroups = Sequence[Sequence[int]] | None
 Partials = Callable[..., Sequence[object]] | tuple[int, ...]
 
 
@@ -165,6 +166,8 @@ def elementwise(
     loop: Callable[..., np.dtype] | None = None,
     params: dict[str, object] | None = None,
     rules: tuple[Rule, Rule] | None = None,
+    transposes: DerivativeRule | None = None,
+    groups: ArgumentGroups = None,
     kink: Kink | None = None,
     unit_slopes: bool = False,
     stops: bool = False,
@@ -175,12 +178,13 @@ def elementwise(
     It is tested on `sample`, a maker of arrays for each argument, or one (by default `real`) for all of a ufunc's.
     ``partials(*args, out)`` gives the partial derivative for each argument: an array, ``1`` or ``-1``, or
     `ZERO`; of a function of one argument it may be the slope itself. A tuple of ``1`` and ``-1`` stands for
-    itself, None for an op whose derivative is zero wherever it exists. An op that selects instead of multiplying
-    gives its ``rules`` (JVP, VJP) itself. The `text` of an entry is `kernel_rule`'s; an op of complex numbers has
+    itself, None for an op whose derivative is zero wherever it exists. A linear op, also over
+    the reals alone, gives `transposes` and `groups` as of `multilinear` instead, an op of none of these kinds its
+    ``rules`` (JVP, VJP) itself. The `text` of an entry is `kernel_rule`'s; an op of complex numbers has
     no kernel yet, and the text ``""``. Its kind in kernels, formulas of complex numbers and rewrites follow from
     its name. `structure` are fields in which it differs from `ENTRYWISE`.
     """
-    jvp, vjp = rules or slope_rules(partials)
+    jvp, vjp = rules or (linear_rules(lambda: primitive, transposes, groups) if transposes else slope_rules(partials))
     function: Callable[..., object] = numpy or getattr(np, name)
     ufunc = function if isinstance(function, np.ufunc) else None
     makers = for_each(sample or (real,), ufunc.nin) if ufunc else sample
@@ -191,7 +195,8 @@ def elementwise(
     samples = (Sample(lambda rng: tuple(make(rng, (2, 3)) for make in makers), params or {}),)
     record = Rules(
         elementwise_type(loop or _ufunc_loop(ufunc)), function, jvp, vjp, batch, kink=kink, stops=stops,
-        flat=partials is None and rules is None, unit_slopes=unit_slopes or isinstance(partials, tuple),
+        flat=not (partials or rules or transposes),
+        unit_slopes=unit_slopes or isinstance(partials, tuple) or (transposes is not None and groups is None),
     )  # fmt: skip
     if isinstance(partials, tuple):
         structure = {"terms": partial(signed, signs=partials), **structure}
@@ -228,7 +233,7 @@ def _ufunc_loop(ufunc: np.ufunc) -> Callable[..., np.dtype]:
     return lambda *dtypes: loop_dtypes(ufunc, dtypes)[-1]
 
 
-def slope_rules(partials: Partials | None) -> tuple[Slopes, Slopes]:
+def slope_rules(partials: Partials | None) -> tuple[DerivativeRule, DerivativeRule]:
     """The JVP and VJP rules of an elementwise op from its partial derivatives (the chain rule)."""
 
     def slopes(args: Sequence[TracedArray], out: TracedArray, params: dict[str, object]) -> Sequence[object]:
@@ -331,42 +336,56 @@ def linear(
         return [transpose(bar, args[0].type, **params)]
 
     rule = batch and (lambda args, mapped, size, **params: [batch(args[0], **params)])
-    return multilinear(name, infer, bars, ((0,),), evaluate=evaluate, batch=rule, structure=structure, lowering=lowering, samples=samples)
+    return multilinear(name, infer, bars, evaluate=evaluate, batch=rule, structure=structure, lowering=lowering, samples=samples)
 
 
 def multilinear(
     name: str,
     infer: Callable[..., tuple[ArrayType, ...]],
-    transposes: Callable[..., Sequence[object]],
-    groups: Sequence[Sequence[int]] | None = None,
+    transposes: DerivativeRule,
+    groups: ArgumentGroups = None,
     *,
     evaluate: Callable[..., object],
     samples: tuple[Sample, ...] = (),
     family: str = "linear",
+    second_alone: Rule | None = None,
     **facts: object,
 ) -> Primitive:
     """An op that is linear in the arguments of each group taken together, while arguments of other groups stand still.
 
-    `groups` holds places of arguments; None is one group of all. Arguments of no group are indices, which do not
-    move. ``transposes(bar, args, **params)`` gives the cotangents of the leading arguments, without indices after
-    them. `facts` as in `opaque_op`.
+    `groups` holds places of arguments; None is one group of all. Indices and conditions do not move.
+    ``transposes(bar, args, **params)`` gives the cotangents of the leading arguments, without indices after
+    them. ``second_alone(x, first, **params)`` is the op on zeros like `first` and on `x`, in another way.
+    `facts` as in `opaque_op`.
     """
+    rules = linear_rules(lambda: primitive, transposes, groups, second_alone)
+    primitive = opaque_op(name, infer, evaluate, *rules, *samples, family=family, **facts)
+    return primitive
 
-    def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> Sequence[object]:
+
+def linear_rules(
+    op: Callable[[], Primitive], transposes: DerivativeRule, groups: ArgumentGroups, second_alone: Rule | None = None
+) -> tuple[DerivativeRule, DerivativeRule]:
+    """The JVP and VJP rules of a linear or `multilinear` op; arguments that stand still are zeros, which broadcast if `op` does."""
+
+    def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], **params: object) -> list[object]:
+        if second_alone and dots[0] is ZERO:
+            return [second_alone(dots[1], args[0], **params)]
+        primitive = op()
+        shapes = [() if primitive.family == "elementwise" else a.shape for a in args]
         terms: list[object] = []
         for group in groups or (range(len(args)),):
             if any(dots[k] is not ZERO for k in group):
-                moved = [_tangent(dots[k], a) if k in group else a for k, a in enumerate(args)]
+                moved = [_tangent(dots[k], a, shapes[k]) if k in group else a for k, a in enumerate(args)]
                 terms.append(apply(primitive, *moved, **params))
-        return [add_up(terms)]
+        return [stretch(add_up(terms), outs[0].shape)]
 
     def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> list[object]:
         cotangents = transposes(bars[0], args, **params)
         return [*cotangents, *[ZERO] * (len(args) - len(cotangents))]
 
-    primitive = opaque_op(name, infer, evaluate, jvp, vjp, *samples, family=family, **facts)
-    return primitive
+    return jvp, vjp
 
 
-def _tangent(dot: object, argument: TracedArray) -> object:
-    return np.zeros(argument.shape, argument.dtype) if dot is ZERO else dot
+def _tangent(dot: object, argument: TracedArray, shape: Shape) -> object:
+    return dot if dot is not ZERO else np.zeros(shape, argument.dtype) if argument.type.floating else argument

@@ -90,7 +90,7 @@ def _scatter_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 # gather(x, i, j)[...] = x[i[...], j[...]]: indices of one shape, for the leading axes of x.
 gather = multilinear(
-    "gather", _gathered, lambda bar, args: [apply(scatter_add, bar, *args[1:], shape=args[0].shape)], ((0,),),
+    "gather", _gathered, lambda bar, args: [apply(scatter_add, bar, *args[1:], shape=args[0].shape)],
     evaluate=lambda x, *indices: x[indices], batch=_gather_batch,
     structure=Structure(
         structural=True, selects=True, put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
@@ -100,7 +100,7 @@ gather = multilinear(
     samples=(Sample(_gather_sample),),
 )
 scatter_add = multilinear(
-    "scatter_add", _scattered, lambda bar, args, shape: [apply(gather, bar, *args[1:])], ((0,),), evaluate=_scatter, batch=_scatter_batch,
+    "scatter_add", _scattered, lambda bar, args, shape: [apply(gather, bar, *args[1:])], evaluate=_scatter, batch=_scatter_batch,
     structure=Structure(structural=True, sizeless=True, terms=term_rules.scattered_sum), lowering=Lowering(KernelRule(Kind.SCATTER_ADD)),
     samples=(Sample(_scatter_sample, {"shape": (3, 2)}),),
 )
@@ -162,7 +162,7 @@ def _set_batch(args: TracedArrays, mapped: Sequence[bool], size: int) -> list[ob
 
 
 scatter_set = multilinear(
-    "scatter_set", _set_type, _set_transposes, ((0, 1),), evaluate=lambda x, *stored: _store(np.array(x), *stored), batch=_set_batch,
+    "scatter_set", _set_type, _set_transposes, evaluate=lambda x, *stored: _store(np.array(x), *stored), batch=_set_batch,
     overwrite=_store,
     structure=Structure(structural=True, selects=True, layout=LayoutRule("update"), provenance=through_scatter, terms=term_rules.scattered),
     lowering=Lowering(KernelRule(Kind.SCATTER_SET)),

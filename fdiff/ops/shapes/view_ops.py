@@ -13,16 +13,16 @@ from functools import lru_cache, partial
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, Shape
-from ...facets import EagerRule, LayoutRule, Lowering, Rules, Structure
+from ...facets import EagerRule, LayoutRule, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import ZERO, Primitive, Sample, register
+from ...primitive import Sample
 from ...tape import Params, Types
 from ...trace import Array, TracedArray, apply
 from ...trace.load_forwarding import forward_load, forward_store, join_reshapes
 from ...trace.provenance import through_broadcast, through_reshape, through_slice, through_update
 from .. import late_term_rules as terms
-from ..entrywise.broadcasting import unbroadcast
-from ..entrywise.families import linear
+from ..entrywise.broadcasting import all_mapped, unbroadcast
+from ..entrywise.families import linear, multilinear
 from ..rewrites.shape_rewrites import (
     one_broadcast,
     one_reshape,
@@ -155,36 +155,23 @@ def _store(x: np.ndarray, part: np.ndarray, *, starts: Ints, steps: Ints) -> np.
     return x
 
 
-def _update_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, starts: Ints, steps: Ints) -> list[object]:
-    if dots[0] is ZERO:
-        return [apply(unslice, dots[1], starts=starts, steps=steps, shape=args[0].shape)]
-    part = np.zeros(args[1].shape, args[1].dtype) if dots[1] is ZERO else dots[1]
-    return [apply(update, dots[0], part, starts=starts, steps=steps)]
-
-
-def _update_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, starts: Ints, steps: Ints) -> list[object]:
-    nothing = np.zeros(args[1].shape, bars[0].dtype)
-    return [
-        apply(update, bars[0], nothing, starts=starts, steps=steps),
-        apply(slice_, bars[0], starts=starts, sizes=args[1].shape, steps=steps),
-    ]
+def _update_bars(bar: TracedArray, args: Sequence[TracedArray], **at: Ints) -> Sequence[object]:
+    nothing = np.zeros(args[1].shape, bar.dtype)
+    return [apply(update, bar, nothing, **at), apply(slice_, bar, sizes=args[1].shape, **at)]
 
 
 def _update_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, starts: Ints, steps: Ints) -> list[object]:
-    full = [a if m else apply(spread, a, shape=(size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
-    return [apply(update, *full, starts=(0, *starts), steps=(1, *steps))]
+    return [apply(update, *all_mapped(args, mapped, size), starts=(0, *starts), steps=(1, *steps))]
 
 
 # update(x, part) is x with `part` in the entries that a slice names.
-update = register(
-    Primitive(
-        "update", "linear",
-        Rules(_updated, lambda x, part, **at: _store(np.array(x), part, **at), _update_jvp, _update_vjp, _update_batch, overwrite=_store),
-        Structure(
-            structural=True, selects=True, moves=True, axis_map=axis_maps.updated, terms=terms.updated, layout=LayoutRule("update"),
-            provenance=through_update,
-        ),
-        Lowering(KernelRule(Kind.UPDATE), shorten=forward_store),
-        samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
-    )
+update = multilinear(
+    "update", _updated, _update_bars, evaluate=lambda x, part, **at: _store(np.array(x), part, **at), batch=_update_batch, overwrite=_store,
+    second_alone=lambda part, x, **at: apply(unslice, part, shape=x.shape, **at),
+    structure=Structure(
+        structural=True, selects=True, moves=True, axis_map=axis_maps.updated, terms=terms.updated, layout=LayoutRule("update"),
+        provenance=through_update,
+    ),
+    lowering=Lowering(KernelRule(Kind.UPDATE), shorten=forward_store),
+    samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
 )  # fmt: skip
