@@ -31,6 +31,13 @@ def report(step: str, tape: Tape, leaves: str = "", *, changed: bool = True) -> 
     return tape
 
 
+def announce(steps: Sequence[str], tape: Tape) -> None:
+    """Under ``FDIFF_DUMP=tapes``, tell what a list of steps begins with."""
+    if TAPES in dumped():
+        types = ", ".join(map(str, tape.input_types))
+        sys.stderr.write(f"=== {', '.join(steps)}: of {len(tape)} nodes, inputs {types}\n")
+
+
 def late_step(module: str, name: str) -> Function:
     """The function `name` of a module of this folder."""
     return late(module, __package__, name)

@@ -55,7 +55,7 @@ from .derivative_tapes import (
     with_check,
 )
 from .forward import jvp
-from .late_steps import late_step, report, step_where
+from .late_steps import announce, late_step, report, step_where
 from .reverse import vjp
 from .simplify import simplify
 
@@ -108,6 +108,7 @@ Pipeline = tuple[Transform, ...]
 
 def derive(pipeline: Pipeline, tape: Tape, **fields: Any) -> Tape:
     """The tape after all steps, for a request with these fields."""
+    announce([step.name for step in pipeline], tape)
     return _run_steps(pipeline, tape, Request(tape, **fields))
 
 
