@@ -238,7 +238,7 @@ def vjp(
 
     References
     ----------
-    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 3.3.
+    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 3.2.
 
     Examples
     --------

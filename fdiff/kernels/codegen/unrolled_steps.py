@@ -39,7 +39,7 @@ def factorise(low: Matrix, let: Let, check: Callable[[str], None]) -> None:
 def pull_back_factor(low: Matrix, bar: Matrix, let: Let, real: str) -> None:
     """Replace the cotangent of the factor `low` by the matrix's cotangent, from the last row on.
 
-    Murray, arXiv:1602.07527, 2016, section 3.2. Numbers have the type `real`.
+    Murray, arXiv:1602.07527, 2016, section 4. Numbers have the type `real`.
     """
     n = len(low)
     for k in reversed(range(n)):

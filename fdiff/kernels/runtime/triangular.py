@@ -85,7 +85,7 @@ def triangular(
 # the Cholesky algorithm, JCGS 4, 1995; I. Murray, Differentiation of the Cholesky decomposition,
 # arXiv:1602.07527, 2016).
 
-# In place of `bar`, row by row from the last (Murray, section 3.2).
+# In place of `bar`, row by row from the last (Murray, section 4).
 _BAR_ROWS = """
 def bar_rows(low: "ENTRY* noalias", bar: "ENTRY* noalias", lead: "i8", n: "i8"):
     for k in range(n - 1, -1, -1):
@@ -108,7 +108,7 @@ def bar_rows(low: "ENTRY* noalias", bar: "ENTRY* noalias", lead: "i8", n: "i8"):
     return 0
 """
 
-# The same by blocks of columns, from the last (Murray, section 3.3). D is the block on the
+# The same by blocks of columns, from the last (Murray, section 4). D is the block on the
 # diagonal, R to its left, C below it and B below R. Their cotangents change in this order: C <- C
 # inv(D), B <- B - C R, D <- D - C' C, D by rows, R <- R - C' B - (D + D') R. Fortran sees
 # transposes.

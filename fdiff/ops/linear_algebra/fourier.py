@@ -2,8 +2,7 @@
 
 With plain (unconjugated) pairing the matrix of a DFT is its own transpose, so the transpose of `dft` is `dft`.
 The real transforms see half of a spectrum whose other half is its conjugate: in their transposes the
-entries that stand for two count twice (M. Frigo and S. G. Johnson, "The Design and Implementation of
-FFTW3", Proc. IEEE 93(2), 2005, section VII).
+entries that stand for two count twice (NumPy's reference, page ``numpy.fft``, section "Real and Hermitian transforms").
 """
 
 from __future__ import annotations

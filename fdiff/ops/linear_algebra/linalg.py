@@ -23,7 +23,7 @@ from .stacked_matrices import mt
 
 
 # The cotangent of A from the factor L and its cotangent B: phi(S + S') with S = inv(L') phi(L' B) inv(L). It is an op
-# because kernels compute it block by block with a fifth of the work (Murray 2016, section 3.2). Its own tangent, for any
+# because kernels compute it block by block with a fifth of the work (Murray 2016, section 4). Its own tangent, for any
 # regular L, with M = phi(dL' B) and N = inv(L') dL' (S + S'): phi(inv(L') (M + M') inv(L) - N - N').
 
 

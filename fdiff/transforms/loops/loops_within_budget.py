@@ -10,7 +10,7 @@ This is done once, to tapes that are about to run: so it counts the rows as `vma
 and derivatives are taken of loops that are whole. Bodies stay as they are, and all sums are added
 up in the same order: the budget changes no bit of a result.
 
-Nested checkpoints: A. Griewank and A. Walther, Evaluating Derivatives, SIAM 2008, section 12.2.
+Nested checkpoints: A. Griewank and A. Walther, Evaluating Derivatives, SIAM 2008, chapter 12.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ with it, until nothing changes. A loop becomes a call that declares these patter
 outputs, so that a few products with vectors give its entries, for any number of trips.
 
 Propagation of index domains through programs: A. Griewank and A. Walther, Evaluating Derivatives,
-2nd ed., SIAM 2008, section 7.1.
+2nd ed., SIAM 2008, chapter 7.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ def product(
 """
 
 # The same where each thread has four entries of a column, for which it reads an entry of the
-# second operand once (register tiling; V. Volkov and J. Demmel, SC 2008). Of the last rows some are
-# computed twice.
+# second operand once (register tiling, an idea of V. Volkov and J. Demmel, Benchmarking GPUs to
+# tune dense linear algebra, SC 2008). Of the last rows some are computed twice.
 _PRODUCT_BY_FOURS = """\
 def product_by_fours(
     a, b, c, zero, stack, m, k, n, step_a, down_a, right_a, step_b, down_b, right_b, step_c, lead_c,
@@ -84,8 +84,8 @@ def masked_product(
         e = e + threads
 """
 
-# Tiles of both operands are in shared memory (V. Volkov and J. Demmel, Benchmarking GPUs to tune
-# dense linear algebra, SC 2008, section 2); each thread of a block has one entry of the result.
+# Tiles of both operands are in shared memory (NVIDIA, CUDA C++ Programming Guide, section "Shared
+# Memory"); each thread of a block has one entry of the result.
 TILED = """\
 def tiled_product(
     a, b, c, zero, stack, m, k, n, step_a, lead_a, step_b, lead_b, step_c, lead_c, flip_a, flip_b,

@@ -1,7 +1,7 @@
 """Rules of scalarisation for contractions: sums of products, or of smaller contractions.
 
 Sums over small axes are written out, which is complete loop unrolling (S. S. Muchnick, Advanced
-Compiler Design and Implementation, Morgan Kaufmann 1997, chapter 17).
+Compiler Design and Implementation, Morgan Kaufmann 1997, section 17.4.3).
 """
 
 from __future__ import annotations
