@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep
 from ..capture import Dependencies
+from ..capture.proxies.class_proxies import can_be_proxied
 from ..capture.written.repeated_writes import never_repeat
 from ..device_arrays import CPU
 from ..errors import RetraceWarning, warn
@@ -167,12 +169,18 @@ class _Run:
         later = not request.eager and (not request.once or request.denied is not None)
         repeats = request.repeats and request.device == CPU and later
         with session_of(trace, self.inner, repeats=repeats, denied=request.denied) as session:
-            if request.restarts:
+            if request.restarts and all(map(_keeps_nothing, leaves)):
                 trace.guards.exceeded = session.restart
             result = own_result(request.body(*args, **kwargs), session)
             self.outs, self.out_spec = flatten(result)
         numeric = [out for out in self.outs if traceable(out)]
         return [out.traced if isinstance(out, ResultNumber) else out for out in numeric]
+
+
+def _keeps_nothing(leaf: object) -> bool:
+    """Whether what a run does to an argument is dropped with the run, or it cannot change."""
+    proxied = isinstance(leaf, FunctionType) or can_be_proxied(type(leaf))
+    return not is_static(leaf) or immutable(leaf) or proxied
 
 
 def _unless_complex(traced: Traced) -> Traced:

@@ -179,6 +179,23 @@ def test_what_has_done_something_is_not_run_twice(f, runs, capsys):
     np.testing.assert_allclose(slope, exact_of_function(walks, POINTS[0])[1], rtol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "make", [lambda: np.random.default_rng(0), lambda: iter([0.5, 0.7, 0.9]), collections.deque]
+)
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
+def test_arguments_are_not_used_twice(make):
+    def uses(x, own):
+        factor = own.random() if hasattr(own, "random") else len(own.append(1.0) or own)
+        return walks(x) * factor
+
+    def takes(x, own):
+        factor = next(own)
+        return walks(x) * factor
+
+    f = takes if hasattr(make(), "__next__") else uses
+    assert fdiff.value_and_grad(f)(POINTS[0], make())[0] == pytest.approx(f(POINTS[0], make()))
+
+
 @pytest.mark.parametrize("way", ["unroll", "sparse"])
 def test_runs_that_are_not_left(way, runs, monkeypatch):
     if way == "unroll":
