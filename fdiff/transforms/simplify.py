@@ -1,9 +1,9 @@
 """Rewrite a tape into an equal, shorter one, or make it short from the start.
 
 Common subexpressions merge because the `Builder` never enters an equal node twice (A. P. Ershov,
-"On programming of arithmetic operations", CACM 1(8), 1958); dead nodes go when the tape is finished
-(S. S. Muchnick, Advanced Compiler Design and Implementation, 1997, section 18.10); the rewrites on
-the records of the ops (`ops/rewrites/`) do the rest.
+"On programming of arithmetic operations", CACM 1(8), pages 3-6, 1958); dead nodes go when the tape
+is finished (S. S. Muchnick, Advanced Compiler Design and Implementation, 1997, section 18.10); the
+rewrites on the records of the ops (`ops/rewrites/`) do the rest.
 """
 
 from __future__ import annotations

@@ -176,7 +176,8 @@ class custom_vjp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
     References
     ----------
     Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 3.2;
-    R. Frostig et al., "Decomposing reverse-mode automatic differentiation", arXiv:2105.09469, 2021.
+    R. Frostig et al., "Decomposing reverse-mode automatic differentiation", arXiv:2105.09469, 2021:
+    the whole note.
 
     Examples
     --------

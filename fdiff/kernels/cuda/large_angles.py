@@ -2,8 +2,8 @@
 
 Formulas of `runtime.maths` take angles up to ``REACH``. Beyond, the angle is multiplied by as many
 bits of 2/pi as matter for it (M. Payne and R. Hanek, Radian reduction for trigonometric functions,
-SIGNUM Newsletter 18(1), 1983; Muller, Elementary Functions, 3rd ed., 2016, section 11.4). CUDA's
-own functions keep these bits in an array on the stack, which is slow; here they are in registers.
+SIGNUM Newsletter 18(1), pages 19-24, 1983; Muller, Elementary Functions, 3rd ed., 2016, section
+11.4). CUDA's own functions keep these bits on the stack, which is slow; here they are in registers.
 """
 
 from __future__ import annotations

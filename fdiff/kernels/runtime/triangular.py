@@ -82,8 +82,8 @@ def triangular(
 # --- the adjoint of Cholesky factorisation ------------------------------------------------------
 #
 # From the cotangent of the factor to the cotangent of the matrix (S. P. Smith, Differentiation of
-# the Cholesky algorithm, JCGS 4, 1995; I. Murray, Differentiation of the Cholesky decomposition,
-# arXiv:1602.07527, 2016).
+# the Cholesky algorithm, JCGS 4, pages 134-147, 1995; I. Murray, Differentiation of the Cholesky
+# decomposition, arXiv:1602.07527, 2016, section 4).
 
 # In place of `bar`, row by row from the last (Murray, section 4).
 _BAR_ROWS = """

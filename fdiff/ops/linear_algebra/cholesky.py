@@ -3,8 +3,8 @@
 With A = L L', the tangent is dL = L phi(inv(L) dA inv(L')) and the cotangent is
 A_bar = phi(S + S') with S = inv(L') phi(L' L_bar) inv(L), where phi takes the lower triangle and halves
 the diagonal: I. Murray, "Differentiation of the Cholesky decomposition", arXiv:1602.07527 (2016), equations 8
-and 10; S. P. Smith, "Differentiation of the Cholesky algorithm", J. Comput. Graph. Stat. 4(2), 1995. Only the
-lower triangle of A is read.
+and 10; S. P. Smith, "Differentiation of the Cholesky algorithm", J. Comput. Graph. Stat. 4(2), pages 134-147, 1995.
+Only the lower triangle of A is read.
 """
 
 from __future__ import annotations

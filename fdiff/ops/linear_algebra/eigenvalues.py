@@ -3,8 +3,7 @@
 With A V = V diag(w) and P = inv(V) dA V: dw = diag(P) and dV = V (F o P), where F[i, j] = 1 / (w[j] - w[i]) off the
 diagonal and 0 on it, up to the normalisation of the columns. Sources: J. R. Magnus, "On differentiating
 eigenvalues and eigenvectors", Econometric Theory 1, 1985, theorems 1 and 2; M. B. Giles, "Collected matrix derivative results
-for forward and reverse mode algorithmic differentiation", Springer 2008, section 3.1; M. Seeger et al.,
-"Auto-differentiating linear algebra", arXiv:1710.08717 (2017).
+for forward and reverse mode algorithmic differentiation", Springer 2008, section 3.1.
 
 **Equal eigenvalues.** The derivatives of eigenvalues contain no differences of eigenvalues, so derivatives
 of sums over equal eigenvalues are right. Derivatives of eigenvectors, and second derivatives of eigenvalues, divide by

@@ -61,7 +61,7 @@ def _times(factor: float, value: Operand) -> Operand:
 
 
 def _evaluated(family: PolynomialFamily, x: Operand, c: object, *, tensor: bool = True) -> Array:
-    """Clenshaw's recurrence (MTAC 9, 1955; DLMF 3.11(ii)), which is Horner's rule for powers."""
+    """Clenshaw's recurrence (MTAC 9, pages 118-120, 1955; DLMF 3.11(ii)), which is Horner's rule for powers."""
     at: Operand = x if type(x) in (int, float, complex) else traced(x)
     series = _series(c)
     if tensor:

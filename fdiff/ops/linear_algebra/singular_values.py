@@ -1,8 +1,8 @@
 """Singular values and vectors: the ops behind `numpy.linalg.svd` and `svdvals`.
 
 With P = U' dA V, dU = U X and dV = V Y: ds = diag(P), X - Y = (P - P') / (s + s'), X + Y = (P + P') / (s' - s),
-entry by entry. Sources: J. Townsend, "Differentiating the singular value decomposition", 2016, the whole note; M. Seeger et al.,
-"Auto-differentiating linear algebra", arXiv:1710.08717 (2017). Equal singular values: see `eigenvalues.py`.
+entry by entry. Source: J. Townsend, "Differentiating the singular value decomposition", 2016, the whole note. Equal
+singular values: see `eigenvalues.py`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The Frechet derivative of a matrix function at A towards E is the upper right bl
 Higham, "Functions of Matrices", SIAM 2008, theorem 3.6; for the exponential compare A. H. Al-Mohy and N. J. Higham,
 SIAM J. Matrix Anal. Appl. 30(4), 2009, algorithm 6.4. Systems: M. B. Giles, "An extended collection of matrix
 derivative results", Oxford NA-08/01, 2008, section 2.3.1. LU factors: F. R. de Hoog, R. S. Anderssen, M. A. Lukas,
-"Differentiation of matrix functionals using triangular factorization", Math. Comp. 80, 2011.
+"Differentiation of matrix functionals using triangular factorization", Math. Comp. 80, pages 1585-1600, 2011.
 """
 
 from __future__ import annotations

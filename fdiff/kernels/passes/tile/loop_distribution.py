@@ -5,8 +5,8 @@ has 255 of them, and spills the rest to memory. So statements of such a nest are
 nests, each of which uses few arrays. What a later nest needs of an earlier one is loaded again,
 computed again where no loop changes it, or else handed over in memory: an entry for each iteration
 (scalar expansion). K. Kennedy and K. S. McKinley, Loop distribution with arbitrary control flow,
-Supercomputing 1990; R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, Morgan
-Kaufmann 2001, section 5.3 (scalar expansion) and chapter 6 (distribution of single loops).
+Supercomputing 1990, pages 407-416; R. Allen and K. Kennedy, Optimizing Compilers for Modern
+Architectures, Morgan Kaufmann 2001, section 5.3 (scalar expansion) and section 6.2.2.
 """
 
 from __future__ import annotations
