@@ -107,7 +107,7 @@ def looks_at_a_row_that_is_a_view(x):
 def whole_numbers(x):
     s, total = x[0], 0.0
     for _ in range(TRIPS):
-        s = np.sin(s) * 3.0 + x[1]
+        s = np.sin(2.0 * s) * 0.9 + x[1]
         total = total + int(np.floor(s)) * x[2] * s
     return total
 
