@@ -31,6 +31,7 @@ from .stacked_matrices import (
     same_type,
     solved_type,
     stacked_op,
+    system_rules,
 )
 
 
@@ -38,19 +39,9 @@ def _systems(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return *regular_matrices(3)(rng), rng.normal(size=(2, 3, 2))
 
 
-def _solve_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
-    (a_dot, b_dot), a, x = dots, args[0], outs[0]
-    moved = ZERO if a_dot is ZERO else -(a_dot @ x)
-    return [stretch(apply(solve, a, add_up([b_dot, moved])), x.shape)]
-
-
-def _solve_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
-    b_bar = apply(solve, mt(args[0]), bars[0])
-    a_bar = -(b_bar @ mt(outs[0]))
-    return [unbroadcast(a_bar, args[0].shape), unbroadcast(b_bar, args[1].shape)]
-
-
-solve = stacked_op("solve", solved_type, np.linalg.solve, _solve_jvp, _solve_vjp, _systems, scratch=1, columns=True, inline=4)
+_PRODUCT = {0: (lambda a, x: a @ x, lambda bar, a, x: bar @ mt(x))}
+_SOLVE = system_rules(lambda: solve, lambda a, bar: apply(solve, mt(a), bar), _PRODUCT)
+solve = stacked_op("solve", solved_type, np.linalg.solve, *_SOLVE, _systems, scratch=1, columns=True, inline=4)
 
 
 def _scalar_each(a: ArrayType) -> tuple[ArrayType, ...]:

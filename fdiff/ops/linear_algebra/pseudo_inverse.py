@@ -27,6 +27,7 @@ from .stacked_matrices import (
     mh,
     mt,
     stacked_op,
+    system_rules,
     tape_cotangent,
     well_separated_matrices,
 )
@@ -35,7 +36,7 @@ INT4 = np.dtype(np.int32)
 EPS = float(np.finfo(np.float64).eps)  # NumPy calls LAPACK in double precision, also for float32
 
 
-def _stein(p: np.ndarray, r: np.ndarray, n: np.ndarray) -> np.ndarray:
+def _stein(p: np.ndarray, n: np.ndarray, r: np.ndarray) -> np.ndarray:
     """The solution x of the Stein equation ``x - p x n = r``, by doubling (R. A. Smith, SIAM J. Appl. Math. 16(1), pages 198-201, 1968)."""
     size = np.max(np.abs(p), axis=(-2, -1), keepdims=True, initial=0.0)
     size = np.where(size == 0, 1.0, size)
@@ -48,23 +49,16 @@ def _stein(p: np.ndarray, r: np.ndarray, n: np.ndarray) -> np.ndarray:
     return (x + p @ x @ n).astype(r.dtype)
 
 
-def _stein_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
-    (p, _, n), (p_dot, r_dot, n_dot), x = args, dots, outs[0]
-    terms = [r_dot, ZERO if p_dot is ZERO else p_dot @ x @ n, ZERO if n_dot is ZERO else p @ x @ n_dot]
-    return [apply(stein, p, add_up(terms), n)]
-
-
-def _stein_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
-    (p, _, n), x = args, outs[0]
-    r_bar = apply(stein, mt(p), bars[0], mt(n))
-    return [r_bar @ mt(x @ n), r_bar, mt(p @ x) @ r_bar]
-
-
 def _stein_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    return 0.2 * rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 4)), 0.2 * rng.normal(size=(2, 4, 4))
+    return 0.2 * rng.normal(size=(2, 3, 3)), 0.2 * rng.normal(size=(2, 4, 4)), rng.normal(size=(2, 3, 4))
 
 
-stein = opaque_op("stein", lambda p, r, n: (r,), _stein, _stein_jvp, _stein_vjp, _stein_sample)
+_TERMS = {
+    0: (lambda p, n, x: -(p @ x @ n), lambda bar, p, n, x: -(bar @ mt(x @ n))),
+    1: (lambda p, n, x: -(p @ x @ n), lambda bar, p, n, x: -(mt(p @ x) @ bar)),
+}
+_STEIN = system_rules(lambda: stein, lambda p, n, bar: apply(stein, mt(p), mt(n), bar), _TERMS)
+stein = opaque_op("stein", lambda p, n, r: (r,), _stein, *_STEIN, _stein_sample)
 
 
 def rcond_truncates(rcond: object, a: TracedArray) -> bool:
@@ -98,8 +92,8 @@ class _PinvDerivative:
         if not self.truncates:
             return self.left @ self.off_rows(turned) + self.off_columns(turned) @ self.right - x @ dot @ x
         cut = mh(self.cut)
-        middle = apply(stein, self.left, self.left @ self.off_rows(x @ dot @ cut + turned), self.cut @ cut)
-        last = apply(stein, cut @ self.cut, self.off_columns(cut @ dot @ x + turned) @ self.right, self.right)
+        middle = apply(stein, self.left, self.cut @ cut, self.left @ self.off_rows(x @ dot @ cut + turned))
+        last = apply(stein, cut @ self.cut, self.right, self.off_columns(cut @ dot @ x + turned) @ self.right)
         return middle + last - x @ dot @ x
 
     def pull(self, x_bar: TracedArray) -> Array:
@@ -107,7 +101,7 @@ class _PinvDerivative:
         x, y, z = self.x, x_bar, x_bar
         if self.truncates:
             cut = mh(self.cut)
-            y, z = apply(stein, self.left, x_bar, self.cut @ cut), apply(stein, cut @ self.cut, x_bar, self.right)
+            y, z = apply(stein, self.left, self.cut @ cut, x_bar), apply(stein, cut @ self.cut, self.right, x_bar)
         middle, last = self.left @ self.off_rows(y), self.off_columns(z) @ self.right
         out = mh(middle) + mh(last) - mh(x) @ x_bar @ mh(x)
         if self.truncates:

@@ -8,7 +8,8 @@ differentiation, Lecture Notes in Computational Science and Engineering 64, Spri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import fdiff.intact_numpy as np
 
@@ -16,8 +17,9 @@ from ...arraytype import ArrayType, broadcast
 from ...facets import Lowering
 from ...kernel_rule import KernelRule, Kind, Routine
 from ...primitive import ZERO, Primitive, Sample
-from ...trace import Array, TracedArray, apply_many
-from ..entrywise.families import Arrays, opaque_op
+from ...trace import Array, TracedArray, apply, apply_many
+from ..entrywise.broadcasting import stretch, unbroadcast
+from ..entrywise.families import Arrays, DerivativeRule, add_up, opaque_op
 
 Args = Sequence[TracedArray]
 Bars = Sequence[object]
@@ -93,6 +95,37 @@ def inverse_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
 
 def inverse_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [-(mt(outs[0]) @ bars[0] @ mt(outs[0]))]
+
+
+Product = Callable[..., Array]
+
+
+def system_rules(
+    op: Callable[[], Primitive], adjoint: Product, terms: Mapping[int, tuple[Product, Product]]
+) -> tuple[DerivativeRule, DerivativeRule]:
+    """The JVP and VJP of solvers of ``A x = b``: ``dx = inv(A) (db - dA x)``, ``b_bar = inv(A') x_bar``, ``A_bar = -b_bar x'``.
+
+    The last argument of `op` is `b`; the arguments before make A. ``adjoint(*before, bar, **params)`` solves the
+    transposed system. `terms` holds, by the place of an argument, ``term(*before, x, **params)``, which is the part of
+    ``A x`` that is linear in the argument, and ``transpose(bar, *before, x, **params)``, the cotangent of the argument.
+    """
+
+    def jvp(dots: Bars, args: Args, outs: Args, **how: object) -> Sequence[object]:
+        *before, _ = args
+        moving = [k for k in terms if dots[k] is not ZERO]
+        moved = [-terms[k][0](*before[:k], dots[k], *before[k + 1 :], outs[0], **how) for k in moving]
+        return [stretch(apply(op(), *before, add_up([dots[-1], *moved]), **how), outs[0].shape)]
+
+    def vjp(bars: Bars, args: Args, outs: Args, **how: object) -> Sequence[object]:
+        *before, b = args
+        b_bar = adjoint(*before, bars[0], **how)
+
+        def pulled(k: int) -> object:
+            return unbroadcast(-terms[k][1](b_bar, *before, outs[0], **how), before[k].shape)
+
+        return [*[partial(pulled, k) if k in terms else ZERO for k in range(len(before))], unbroadcast(b_bar, b.shape)]
+
+    return jvp, vjp
 
 
 def stacked_op(

@@ -20,7 +20,6 @@ from ...errors import UnsupportedError
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import ZERO, Primitive, Sample
 from ...trace import Array, TracedArray, apply
-from ..entrywise.broadcasting import stretch, unbroadcast
 from ..entrywise.elementwise import stop
 from ..entrywise.families import add_up
 from ..linear_algebra.stacked_matrices import (
@@ -30,6 +29,7 @@ from ..linear_algebra.stacked_matrices import (
     same_type,
     solved_type,
     stacked_op,
+    system_rules,
 )
 
 INT4 = np.dtype(np.int32)
@@ -93,25 +93,15 @@ def _sylvester_type(a: ArrayType, b: ArrayType, q: ArrayType) -> tuple[ArrayType
     return (ArrayType((*broadcast(a.shape[:-2], b.shape[:-2], q.shape[:-2]), *q.shape[-2:]), q.dtype),)
 
 
-def _sylvester_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
-    (a_dot, b_dot, q_dot), (a, b, _), x = dots, args, outs[0]
-    moved = [ZERO if a_dot is ZERO else -(a_dot @ x), ZERO if b_dot is ZERO else -(x @ b_dot)]
-    return [stretch(apply(sylvester, a, b, add_up([q_dot, *moved])), x.shape)]
-
-
-def _sylvester_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
-    """The transposed equation, as in the note of G. Kitagawa, Int. J. Control 25(5), pages 745-753, 1977."""
-    (a, b, q), x = args, outs[0]
-    q_bar = apply(sylvester, mt(a), mt(b), bars[0])
-    return [unbroadcast(-(q_bar @ mt(x)), a.shape), unbroadcast(-(mt(x) @ q_bar), b.shape), unbroadcast(q_bar, q.shape)]
-
-
 def _sylvester_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     left, right = (rng.normal(size=(2, n, n)) + 4.0 * np.eye(n) for n in (3, 2))
     return left, right, rng.normal(size=(2, 3, 2))
 
 
-sylvester = stacked_op("solve_sylvester", _sylvester_type, _sylvester, _sylvester_jvp, _sylvester_vjp, _sylvester_sample)
+# The transposed equation is as in the note of G. Kitagawa, Int. J. Control 25(5), pages 745-753, 1977.
+_TERMS = {0: (lambda a, b, x: a @ x, lambda bar, a, b, x: bar @ mt(x)), 1: (lambda a, b, x: x @ b, lambda bar, a, b, x: mt(x) @ bar)}
+_SYLVESTER = system_rules(lambda: sylvester, lambda a, b, bar: apply(sylvester, mt(a), mt(b), bar), _TERMS)
+sylvester = stacked_op("solve_sylvester", _sylvester_type, _sylvester, *_SYLVESTER, _sylvester_sample)
 
 # --- triangular systems -----------------------------------------------------------------------
 
@@ -128,20 +118,16 @@ def _triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, trans: bool, unit:
     return np.asarray(_each(solve, a, b)).astype(np.result_type(a, b))
 
 
-def _triangular_jvp(dots: Bars, args: Args, outs: Args, *, lower: bool, trans: bool, unit: bool) -> list[object]:
-    (a_dot, b_dot), a, x = dots, args[0], outs[0]
-    how = {"lower": lower, "trans": trans, "unit": unit}
-    moved = ZERO
-    if a_dot is not ZERO:
-        part = _triangle(a_dot, lower=lower, unit=unit)
-        moved = -((mt(part) if trans else part) @ x)
-    return [stretch(apply(triangular, a, add_up([b_dot, moved]), **how), x.shape)]
+def _triangle_product(a: TracedArray, x: TracedArray, *, trans: bool, **part: bool) -> Array:
+    return (mt(_triangle(a, **part)) if trans else _triangle(a, **part)) @ x
 
 
-def _triangular_vjp(bars: Bars, args: Args, outs: Args, *, lower: bool, trans: bool, unit: bool) -> list[object]:
-    b_bar = apply(triangular, args[0], bars[0], lower=lower, trans=not trans, unit=unit)
-    product = -(outs[0] @ mt(b_bar) if trans else b_bar @ mt(outs[0]))
-    return [unbroadcast(_triangle(product, lower=lower, unit=unit), args[0].shape), unbroadcast(b_bar, args[1].shape)]
+def _triangle_bar(bar: TracedArray, a: TracedArray, x: TracedArray, *, trans: bool, **part: bool) -> Array:
+    return _triangle(x @ mt(bar) if trans else bar @ mt(x), **part)
+
+
+def _other_triangle(a: TracedArray, bar: object, *, trans: bool, **part: bool) -> Array:
+    return apply(triangular, a, bar, trans=not trans, **part)
 
 
 def _system(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
@@ -150,7 +136,8 @@ def _system(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 _HOW = [{"lower": lower, "trans": trans, "unit": unit} for lower, trans, unit in product((True, False), repeat=3)]
 _TRIANGLES, _SYSTEM = [Sample(_system, how) for how in _HOW], KernelRule(Kind.TRIANGULAR_SYSTEM)
-triangular = stacked_op("solve_triangular", solved_type, _triangular, _triangular_jvp, _triangular_vjp, *_TRIANGLES, kernel=_SYSTEM)
+_RULES = system_rules(lambda: triangular, _other_triangle, {0: (_triangle_product, _triangle_bar)})
+triangular = stacked_op("solve_triangular", solved_type, _triangular, *_RULES, *_TRIANGLES, kernel=_SYSTEM)
 
 # --- LU: packed factors, pivots, and the permutation with its inverse -------------------------
 
@@ -223,7 +210,7 @@ def flipped(ab: TracedArray, low: int, up: int) -> Array:
     return np.stack([_shifted(ab[..., up + low - k, :], k - low) for k in range(low + up + 1)], axis=-2)
 
 
-def _band_product(ab: TracedArray, x: TracedArray, up: int) -> Array:
+def _band_product(ab: TracedArray, x: TracedArray, *, low: int, up: int) -> Array:
     """The banded matrix times `x`."""
     columns = mt(x)
     terms = [_shifted(np.expand_dims(ab[..., k, :], -2) * columns, up - k) for k in range(ab.shape[-2])]
@@ -235,17 +222,13 @@ def _banded(ab: np.ndarray, b: np.ndarray, *, low: int, up: int) -> object:
     return np.asarray(_each(solve, ab, b)).astype(b.dtype)
 
 
-def _banded_jvp(dots: Bars, args: Args, outs: Args, *, low: int, up: int) -> list[object]:
-    (ab_dot, b_dot), x = dots, outs[0]
-    moved = ZERO if ab_dot is ZERO else -_band_product(ab_dot, x, up)
-    return [stretch(apply(banded, args[0], add_up([b_dot, moved]), low=low, up=up), x.shape)]
+def _band_bar(bar: TracedArray, ab: TracedArray, x: TracedArray, *, low: int, up: int) -> Array:
+    left, right = mt(bar), mt(x)
+    return np.stack([np.sum(_shifted(left, k - up) * right, axis=-2) for k in range(low + up + 1)], axis=-2)
 
 
-def _banded_vjp(bars: Bars, args: Args, outs: Args, *, low: int, up: int) -> list[object]:
-    b_bar = apply(banded, flipped(args[0], low, up), bars[0], low=up, up=low)
-    left, right = mt(b_bar), mt(outs[0])
-    rows = [-np.sum(_shifted(left, k - up) * right, axis=-2) for k in range(low + up + 1)]
-    return [unbroadcast(np.stack(rows, axis=-2), args[0].shape), unbroadcast(b_bar, args[1].shape)]
+def _other_band(ab: TracedArray, bar: object, *, low: int, up: int) -> Array:
+    return apply(banded, flipped(ab, low, up), bar, low=up, up=low)
 
 
 def _band(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
@@ -254,4 +237,5 @@ def _band(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return ab, rng.normal(size=(2, 5, 2))
 
 
-banded = stacked_op("solve_banded", solved_type, _banded, _banded_jvp, _banded_vjp, Sample(_band, {"low": 1, "up": 2}))
+_BAND = system_rules(lambda: banded, _other_band, {0: (_band_product, _band_bar)})
+banded = stacked_op("solve_banded", solved_type, _banded, *_BAND, Sample(_band, {"low": 1, "up": 2}))

@@ -52,7 +52,7 @@ def _product(
     return matrix_of(data, cols, starts, shape, transposed=transposed) @ x
 
 
-def _product_transposes(bar: TracedArray, args: Args, *, shape: Shape, transposed: bool) -> list[object]:
+def product_transposes(bar: TracedArray, args: Args, *, shape: Shape, transposed: bool) -> list[object]:
     data, rows, cols, starts, x = args
     left, right = (x, bar) if transposed else (bar, x)
     return [
@@ -123,6 +123,6 @@ def _as_sums(
 
 
 product = multilinear(
-    "sparse_matmul", product_type, _product_transposes, ((0,), (4,)), evaluate=_product, batch=batched(lambda: product),
+    "sparse_matmul", product_type, product_transposes, ((0,), (4,)), evaluate=_product, batch=batched(lambda: product),
     family="opaque", structure=Structure(terms=sparse_product), lowering=Lowering(spelled=_as_sums), samples=matrix_samples(square=False),
 )

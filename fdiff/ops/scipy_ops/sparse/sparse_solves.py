@@ -19,11 +19,10 @@ from fdiff.intact_scipy import sparse_linalg as spl
 
 from ....foreign_errors import not_foreign
 from ....named_tuples import NamedTuple
-from ....primitive import ZERO
-from ....trace import apply
-from ...entrywise.families import add_up, opaque_op
-from ...linear_algebra.stacked_matrices import Args, Bars
-from .sparse_ops import Shape, batched, matrix_samples, product, product_type, sampled
+from ....trace import TracedArray, apply
+from ...entrywise.families import opaque_op
+from ...linear_algebra.stacked_matrices import Args, system_rules
+from .sparse_ops import Shape, batched, matrix_samples, product, product_transposes, product_type
 
 MOST = 2**29  # bytes of all factorisations that are kept beside the last one
 
@@ -94,19 +93,16 @@ def _solve(
     return out
 
 
-def solve_jvp(dots: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool, **how: object) -> Sequence[object]:
-    """``dx = inv(A) (db - dA x)``."""
-    (data, rows, cols, starts, _), (data_dot, *_, b_dot) = args, dots
-    where = rows, cols, starts
-    moved = ZERO if data_dot is ZERO else -apply(product, data_dot, *where, outs[0], shape=shape, transposed=transposed)
-    return [apply(solve, data, *where, add_up([b_dot, moved]), shape=shape, transposed=transposed, **how)]
+def _product(*args: object, shape: Shape, transposed: bool, **_: object) -> TracedArray:
+    return apply(product, *args, shape=shape, transposed=transposed)
 
 
-def solve_vjp(bars: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool, **how: object) -> list[object]:
-    data, rows, cols, starts, _ = args
-    b_bar = apply(solve, data, rows, cols, starts, bars[0], shape=shape, transposed=not transposed, **how)
-    left, right = (outs[0], b_bar) if transposed else (b_bar, outs[0])
-    return [lambda: -sampled(left, right, rows, cols), ZERO, ZERO, ZERO, b_bar]
+def _product_bar(bar: TracedArray, *args: TracedArray, shape: Shape, transposed: bool, **_: object) -> TracedArray:
+    return product_transposes(bar, args, shape=shape, transposed=transposed)[0]()
+
+
+def _adjoint(*args: object, transposed: bool, **how: object) -> TracedArray:
+    return apply(solve, *args, transposed=not transposed, **how)
 
 
 def _batch(args: Args, mapped: Sequence[bool], size: int, *, blocks: int, **params: object) -> Sequence[object]:
@@ -115,4 +111,5 @@ def _batch(args: Args, mapped: Sequence[bool], size: int, *, blocks: int, **para
 
 AS_SPLU: Mapping[str, object] = {"singular": "error", "blocks": 1}
 AS_SPSOLVE: Mapping[str, object] = {"singular": "nan", "blocks": 1}
+solve_jvp, solve_vjp = system_rules(lambda: solve, _adjoint, {0: (_product, _product_bar)})
 solve = opaque_op("sparse_solve", product_type, _solve, solve_jvp, solve_vjp, *matrix_samples(square=True, **AS_SPLU), batch=_batch)
