@@ -104,27 +104,30 @@ def _evaluate(
     *args: np.ndarray, body: Tape, carries: int, length: int, reverse: bool, rows: int,
     pulls: object = None,
 ) -> object:  # fmt: skip
-    trips, state, invariants, table = operands(args, carries, rows)
-    body_run, types, count = runner_of(body), body.output_types, checked_trips(trips, length)
-    results: Sequence[Array] | None = None
+    trips, types, results = operands(args, carries, rows).trips, body.output_types, None
+    count = checked_trips(trips, length)
     with noting():
-        if body_run.is_often(count):
+        if runner_of(body).is_often(count):
             results = loop_function(body, carries, rows, reverse=reverse)(length, *args)
-        if results is not None:
-            state, outs = _parted(results, carries)
-        else:
-            outs = [np.zeros((length, *t.shape), t.dtype) for t in types[carries:]]
-            for k in range(count - 1, -1, -1) if reverse else range(count):
-                results = body_run.trip(*state, *invariants, *[x[k] for x in table])
-                state, values = _parted(results, carries)
-                for out, value in zip(outs, values, strict=True):
-                    out[k] = value
-    last = [np.array(x, t.dtype) for x, t in zip(state, types, strict=False)]
-    return (*last, *outs) if len(types) > 1 else (*last, *outs)[0]
+        if results is None:
+            results = _trip_by_trip(args, body, carries, rows, range(count)[:: -1 if reverse else 1], length)
+    last = [np.array(x, t.dtype) for x, t in zip(results[:carries], types, strict=False)]
+    return (*last, *results[carries:]) if len(types) > 1 else (*last, *results[carries:])[0]
 
 
-def _parted(results: Sequence[T], carries: int) -> tuple[Sequence[T], Sequence[T]]:
-    return results[:carries], results[carries:]
+def _trip_by_trip(
+    args: Sequence[np.ndarray], body: Tape, carries: int, rows: int, trips: range, length: int
+) -> Sequence[Array]:
+    """The last carries and the outs of a loop, whose body runs in NumPy."""
+    _, state, invariants, table = operands(args, carries, rows)
+    outs = [np.zeros((length, *t.shape), t.dtype) for t in body.output_types[carries:]]
+    run = runner_of(body).trip
+    for k in trips:
+        results = run(*state, *invariants, *[x[k] for x in table])
+        state = results[:carries]
+        for out, value in zip(outs, results[carries:], strict=True):
+            out[k] = value
+    return (*state, *outs)
 
 
 def _swinging(carries: int, *, reverse: bool) -> LateParams:

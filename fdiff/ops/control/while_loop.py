@@ -13,6 +13,8 @@ Source: J. Bradbury et al., JAX, 2018: entry ``jax.lax.while_loop``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, F8, INT, ArrayType
@@ -25,7 +27,7 @@ from ...process.forking import late
 from ...tape import INPUT, Node, Tape
 from ...trace import Trace, apply_many
 from ...trace.derived_lines import kept_by_value
-from .loop import LOOP, body_op, runner_of
+from .loop import LOOP, BodyRunner, body_op, runner_of
 from .loop_operands import exceed
 
 while_function = late("loop_texts", __package__, "while_function")
@@ -44,24 +46,27 @@ def _infer(
 
 
 def _evaluate(*args: object, body: Tape, carries: int, cond: Tape, limit: int) -> object:
-    state, invariants = [*args[:carries]], args[carries:]
-    run, holds, trips, by_nodes = runner_of(body), runner_of(cond), 0, False
-    while True:
-        if run.is_often() and not by_nodes:
-            with noting():
-                results = while_function(body, cond, carries)(limit, trips, *state, *invariants)
-            if results is not None:
-                *state, trips = results
-                break
-            by_nodes = True
-        if not holds(*state, *invariants)[0]:
-            break
-        if limit and trips == limit:
-            exceed(limit)
-        state = [*run(*state, *invariants)]
-        trips += 1
+    state, trips = [*args[:carries]], 0
+    run, holds = runner_of(body), runner_of(cond)
+    while not run.is_often() and holds(*state, *args[carries:])[0]:
+        state, trips = _next(run, state, args[carries:], trips, limit)
+    if run.is_often():
+        with noting():
+            results = while_function(body, cond, carries)(limit, trips, *state, *args[carries:])
+        while results is None and holds(*state, *args[carries:])[0]:
+            state, trips = _next(run, state, args[carries:], trips, limit)
+        *state, trips = results or (*state, trips)
     last = [np.array(x, t.dtype) for x, t in zip(state, body.output_types, strict=True)]
     return (*last, np.asarray(trips))
+
+
+def _next(
+    run: BodyRunner, state: Sequence[object], invariants: Sequence[object], trips: int, limit: int
+) -> tuple[list[object], int]:
+    """The carries after one trip more, and the number of trips."""
+    if limit and trips == limit:
+        exceed(limit)
+    return [*run(*state, *invariants)], trips + 1
 
 
 def _halving() -> LateParams:
