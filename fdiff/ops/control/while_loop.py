@@ -25,7 +25,7 @@ from ...primitive import LateParams, Sample
 from ...process.float_flags import noting
 from ...process.forking import late
 from ...tape import INPUT, Node, Tape
-from ...trace import Trace, apply_many
+from ...trace import Array, Trace, apply_many
 from ...trace.derived_lines import kept_by_value
 from .loop import LOOP, BodyRunner, body_op, runner_of
 from .loop_operands import exceed
@@ -45,7 +45,7 @@ def _infer(
     return (*types[:carries], ArrayType((), INT))
 
 
-def _evaluate(*args: object, body: Tape, carries: int, cond: Tape, limit: int) -> object:
+def _evaluate(*args: Array, body: Tape, carries: int, cond: Tape, limit: int) -> object:
     state, trips = [*args[:carries]], 0
     run, holds = runner_of(body), runner_of(cond)
     while not run.is_often() and holds(*state, *args[carries:])[0]:
@@ -61,8 +61,8 @@ def _evaluate(*args: object, body: Tape, carries: int, cond: Tape, limit: int) -
 
 
 def _next(
-    run: BodyRunner, state: Sequence[object], invariants: Sequence[object], trips: int, limit: int
-) -> tuple[list[object], int]:
+    run: BodyRunner, state: Sequence[Array], invariants: Sequence[Array], trips: int, limit: int
+) -> tuple[list[Array], int]:
     """The carries after one trip more, and the number of trips."""
     if limit and trips == limit:
         exceed(limit)
