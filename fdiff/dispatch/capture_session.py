@@ -258,7 +258,8 @@ class CaptureSession:
             return False
         self.denials += 1
         if self.denials > MOST_DENIALS:
-            raise trace.fail("`f` goes on as long as its argument equals no other value.")
+            way = "Compare with a tolerance, or end the loop after a number of trips."
+            raise trace.fail("`f` goes on as long as its argument equals no other value.", way)
         return True
 
     def _misses(self) -> bool:

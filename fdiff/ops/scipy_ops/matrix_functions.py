@@ -16,7 +16,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import linalg as sl
 
 from ...arraytype import ArrayType, broadcast
-from ...errors import UnsupportedError
+from ...errors import UnsupportedError, failure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import ZERO, Primitive, Sample
 from ...trace import Array, TracedArray, apply
@@ -55,7 +55,8 @@ def matrix_function(name: str, function: Callable[[np.ndarray], np.ndarray], sam
     def evaluate(a: np.ndarray) -> np.ndarray:
         out = np.asarray(_each(function, a.astype(np.result_type(a, np.float64))))  # a block matrix needs the digits
         if np.iscomplexobj(out) and not np.iscomplexobj(a):
-            raise UnsupportedError(f"scipy.linalg.{name} of a real matrix came out complex: fdiff has real results of real arguments only.")
+            fact = "the result of a real matrix came out complex, and fdiff has real results of real arguments only."
+            raise failure(UnsupportedError, f"scipy.linalg.{name}", fact, "Pass a complex matrix: a.astype(complex).")
         return out.astype(a.dtype)
 
     def towards(a: TracedArray, e: TracedArray) -> TracedArray:
