@@ -216,6 +216,14 @@ class custom_vjp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
         ------
         InputError
             If one of them cannot be called.
+
+        Examples
+        --------
+        >>> import fdiff
+        >>> square = fdiff.custom_vjp(lambda x: x * x)
+        >>> square.defvjp(lambda x: (x * x, x), lambda x, bar: (2 * x * bar,))
+        >>> fdiff.grad(square)(3.0)
+        np.float64(6.0)
         """
         check_callable(fwd, "defvjp")
         check_callable(bwd, "defvjp")
@@ -293,6 +301,14 @@ class custom_jvp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
         ------
         InputError
             If it cannot be called.
+
+        Examples
+        --------
+        >>> import fdiff
+        >>> square = fdiff.custom_jvp(lambda x: x * x)
+        >>> rule = square.defjvp(lambda xs, ts: (xs[0] * xs[0], 2 * xs[0] * ts[0]))
+        >>> fdiff.grad(square)(3.0)
+        np.float64(6.0)
         """
         check_callable(jvp, "defjvp")
         self.define(UserRule(pushforward=jvp))
@@ -310,6 +326,14 @@ class custom_jvp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
         ------
         InputError
             If one cannot be called, or the function has `nondiff_argnums`.
+
+        Examples
+        --------
+        >>> import fdiff
+        >>> product = fdiff.custom_jvp(lambda x, n: x * n)
+        >>> product.defjvps(lambda t, out, x, n: n * t, None)
+        >>> fdiff.grad(product)(3.0, 2.0)
+        np.float64(2.0)
         """
         for jvp in jvps:
             if jvp is not None:
