@@ -8,7 +8,8 @@ import pytest
 @pytest.fixture(scope="session")
 def session_client():
     """A client that is not the default one: other tests in this process have no cluster."""
-    pytest.importorskip("distributed.client")  # `distributed` alone may be this folder
+    # `distributed` alone may be this folder
+    pytest.importorskip("distributed.client", reason="needs dask.distributed, an extra")
     import distributed
 
     cluster = distributed.LocalCluster(

@@ -105,7 +105,7 @@ def _without_lines(error):
 
 
 def test_dask_arrays_that_do_not_fit():
-    da = pytest.importorskip("dask.array")
+    da = pytest.importorskip("dask.array", reason="needs dask, an extra")
     X, y = da.ones((100, 4), chunks=(10, 4)), da.ones(100, chunks=20)
     with pytest.raises(InputError, match=r"rows in 5 chunks of 20, 20(?s:.*)rechunk"):
         partitions((X, y))

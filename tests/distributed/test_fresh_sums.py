@@ -148,7 +148,7 @@ with distributed.Client(ADDRESS) as client:
 @pytest.mark.parametrize("origin", ["script.py", pytest.param("In [2]", marks=pytest.mark.slow)])
 def test_errors_name_the_line_of_a_script_and_of_a_cell(session_client, origin, tmp_path):
     if origin == "In [2]":
-        pytest.importorskip("ipykernel")
+        pytest.importorskip("ipykernel", reason="needs ipykernel, an extra")
     address = session_client.scheduler.address
     (tmp_path / "script.py").write_text(SCRIPT.replace("ADDRESS", repr(address)))
     call = ["script.py"] if origin == "script.py" else ["-c", CELL]
@@ -191,7 +191,7 @@ def test_the_progress_line_counts_partitions(client, monkeypatch):
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no MPI")
 def test_the_example_for_mpi():
-    pytest.importorskip("mpi4py")
+    pytest.importorskip("mpi4py", reason="needs MPI, which is no Python package")
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable]
     done = subprocess.run(
         [*command, str(ROOT / "examples" / "mpi_sum.py")], check=True, capture_output=True,

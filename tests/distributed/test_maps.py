@@ -14,7 +14,7 @@ def residuals(w, X, y):
 
 @pytest.mark.parametrize("where", ["here", "there"])
 def test_blocks_of_a_jacobian(client, where):
-    da = pytest.importorskip("dask.array")
+    da = pytest.importorskip("dask.array", reason="needs dask, an extra")
     rows = here(PARTS) if where == "here" else partitions(PARTS, client)
     blocks = map_over(fdiff.jacobian(residuals), rows)(W)
     assert len(blocks) == 9

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.optimize
 from summed_data import PARTS, D, W, X, Y, bits, chunk, here, leaves, loss
 
 import fdiff
@@ -15,6 +16,7 @@ from fdiff.distributed.sums import SumOver
 from fdiff.errors import InputError, VectorError
 
 V = np.ones(D)
+DASK = "needs dask, an extra"
 # Each operator with the parameters after the function.
 OPERATORS = {
     "jit": (W,), "grad": (W,), "value_and_grad": (W,), "hessian": (W,), "jacobian": (W,),
@@ -216,16 +218,15 @@ def test_a_branch_on_a_sum():
 
 @pytest.mark.slow
 def test_scipy_takes_sums_as_they_are(client):
-    scipy_optimize = pytest.importorskip("scipy.optimize")
     total = sum_over(loss, partitions(PARTS, client))
     posterior = lambda w: total(w) + 0.5 * np.sum(w**2)
-    found = scipy_optimize.minimize(
+    found = scipy.optimize.minimize(
         fdiff.value_and_grad(posterior), W, jac=True, hessp=fdiff.hvp(posterior),
         method="trust-ncg", options={"gtol": 1e-9},
     )  # fmt: skip
     slope = fdiff.grad(lambda w: loss(w, X, Y) + 0.5 * np.sum(w**2))(found.x)
     assert np.max(np.abs(slope)) < 1e-8
-    found = scipy_optimize.minimize(fdiff.value_and_grad(total), W, jac=True, method="L-BFGS-B")
+    found = scipy.optimize.minimize(fdiff.value_and_grad(total), W, jac=True, method="L-BFGS-B")
     assert np.max(np.abs(fdiff.grad(loss)(found.x, X, Y))) < 1e-2
 
 
@@ -252,7 +253,10 @@ def test_bits_do_not_depend_on_groups_fan_in_or_threads(client, monkeypatch):
 
 
 def test_the_kinds_of_data(client):
-    da, dask = pytest.importorskip("dask.array"), pytest.importorskip("dask")
+    da, dask = (
+        pytest.importorskip("dask.array", reason=DASK),
+        pytest.importorskip("dask", reason=DASK),
+    )
     wanted = bits(fdiff.grad(sum_over(loss, here(PARTS)))(W))
     sizes = tuple(len(part[1]) for part in PARTS)
     data = {
@@ -270,7 +274,10 @@ def test_the_kinds_of_data(client):
 
 @pytest.mark.slow
 def test_tables_of_dask(client):
-    pandas, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    pandas, dd = (
+        pytest.importorskip("pandas", reason="needs pandas"),
+        pytest.importorskip("dask.dataframe", reason=DASK),
+    )
     table = pandas.DataFrame({"x": X[:, 0], "y": Y})
     rows = partitions(dd.from_pandas(table, npartitions=4), client)
     total = sum_over(lambda w, t: np.sum((t["y"].to_numpy() - w * t["x"].to_numpy()) ** 2), rows)
@@ -297,7 +304,7 @@ def test_what_partitions_say_of_themselves(client):
 
 
 def test_threads_of_a_worker_add_in_the_same_order():
-    distributed = pytest.importorskip("distributed")
+    distributed = pytest.importorskip("distributed", reason=DASK)
     wanted = bits(fdiff.value_and_grad(sum_over(loss, here(PARTS)))(W))
     cluster = distributed.LocalCluster(
         processes=False, n_workers=1, threads_per_worker=8, dashboard_address=":0"

@@ -20,7 +20,7 @@ from fdiff.distributed import cluster as waiting
 from fdiff.distributed import map_over, partitions, sum_over
 from fdiff.errors import WorkerError
 
-distributed = pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed", reason="needs dask.distributed, an extra")
 D, ROWS = 4, 300
 W = np.linspace(-1.0, 1.0, D)
 
@@ -52,7 +52,7 @@ def deadly(w, X, y):
 @pytest.fixture(scope="module", autouse=True)
 def no_worker_is_given_up():
     """By the cluster, 15 seconds after a death, if it is away then because of a later one."""
-    dask = pytest.importorskip("dask")
+    dask = pytest.importorskip("dask", reason="needs dask, an extra")
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "10h"}):
         yield
 
@@ -75,7 +75,7 @@ def data(kind):
         return PARTS
     if kind == "loaders":
         return [functools.partial(chunk, k) for k in range(12)]
-    da = pytest.importorskip("dask.array")
+    da = pytest.importorskip("dask.array", reason="needs dask, an extra")
     X, y = (np.concatenate([part[i] for part in PARTS]) for i in (0, 1))
     return da.from_array(X, chunks=(ROWS, D)), da.from_array(y, chunks=ROWS)
 

@@ -3,6 +3,7 @@
 SciPy takes objectives of shape ``(1,)`` and ``(1, 1)``; the gradient has the shape of the argument.
 """
 
+import numba
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -120,7 +121,6 @@ def test_recorded_arrays(shape):
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", OUTPUTS)
 def test_compiled_code_calls_such_gradients(shape):
-    numba = pytest.importorskip("numba")
     f = lambda x: model(shape, x)
     slope, both = fdiff.njit(fdiff.grad(f), X), fdiff.njit(fdiff.value_and_grad(f), X)
 

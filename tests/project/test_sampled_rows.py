@@ -1,5 +1,7 @@
 """Which rows of long sweeps `pytest --sample` runs."""
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -42,3 +44,9 @@ def test_a_slow_test_is_in_one_part_of_eight(sampled):
     assert {row for part in parts for row in part} == set(rows)
     assert sum(map(bool, parts)) == 4
     assert all(150 < len(part) < 250 for part in parts if part)
+
+
+def test_what_is_skipped_says_why():
+    bare = re.compile(r"importorskip\([^,()]*\)")
+    paths = sorted(Path(__file__).parents[1].rglob("*.py"))
+    assert not [path.name for path in paths if bare.search(path.read_text(encoding="utf-8"))]

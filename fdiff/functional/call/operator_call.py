@@ -109,7 +109,7 @@ class OperatorCall:
         if type(asked) is Program:
             self.program = asked
         else:
-            self.operator = asked  # type: ignore[assignment] - as above
+            self.operator = asked  # type: ignore[assignment] - what is no program is an operator
 
     def go_through(self, stages: Sequence[CallStage]) -> object:
         """The result of these stages."""

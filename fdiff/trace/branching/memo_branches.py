@@ -165,7 +165,7 @@ def _value(trace: Recorder, node_id: int) -> np.ndarray:
 
 def _evaluate(trace: Recorder, node_id: int, args: list[object]) -> object:
     if trace.eager:
-        return trace.builder.ops[node_id].call(*args)  # type: ignore[attr-defined] - likewise
+        return trace.builder.ops[node_id].call(*args)  # type: ignore[attr-defined] - eager builders have `ops`
     node = trace.builder.nodes[node_id]
     return node.primitive.rules.evaluate(*args, **dict(node.params))
 
