@@ -197,9 +197,7 @@ def test_errors_name_the_function():
     ):
         with pytest.raises(UnsupportedError, match=words):
             fdiff.grad(lambda a, f=f: np.sum(f(a)))(A)
-    with pytest.raises(
-        UnsupportedError, match=r"came out complex(.|\n)*astype"
-    ):
+    with pytest.raises(UnsupportedError, match=r"came out complex(.|\n)*astype"):
         fdiff.grad(lambda a: np.sum(sl.sqrtm(a)))(np.diag([-1.0, 2.0]))
     with pytest.raises(ValueError, match="square"):
         fdiff.grad(lambda a: np.sum(sl.expm(a)))(W)
