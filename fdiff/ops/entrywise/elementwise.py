@@ -451,7 +451,7 @@ def astype(x: TracedArray, dtype: object, order: str = "K", casting: str = "unsa
     """
     target = np.dtype(dtype)
     if target.kind not in "biufc":
-        raise current().fail(f"a traced array cannot become {target}.", "Use a dtype of bools, ints, floats or complex numbers, or no dtype.")
+        raise current().fail(f"a traced array cannot become {target}.", "Use a dtype of truth values or numbers.")
     if not np.can_cast(x.dtype, target, casting):
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {target!r} according to the rule {casting!r}")
     if target == x.dtype:
