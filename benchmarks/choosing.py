@@ -1,7 +1,7 @@
 """Loops and statements that choose their branches: `python -m benchmarks.choosing [NAMES]`.
 
 A call of `value_and_grad` at a new point, where the function branches another way, in runs of the
-plain function at the same point: medians of 30 calls, after 60 (loops) or 2,000 (statements, whose
+plain function at the same point: medians of 30 calls, after 600 (loops) or 2,000 (statements, whose
 kernels pay later); and the first call. `NAMES` are of functions, all without.
 The programs are those of `tests/dispatch/test_choosing_*.py`.
 """
@@ -111,14 +111,16 @@ def main() -> None:
     sys.path[:0] = [str(TESTS), str(TESTS / "dispatch")]
     rows = []
     kinds = (
-        ("forms", FORMS, 0.2, 60), ("containers", CONTAINERS, 0.2, 60), ("joints", JOINTS, 0.2, 60),
-        ("elements", ELEMENTS, 0.2, 60), ("lengths", LENGTHS, 0.2, 60),
-        ("objects", OBJECTS, 0.2, 60), ("cuts", CUTS, 0.2, 60),
-        ("methods", METHODS, 0.2, 60), ("counts", COUNTS, 0.2, 60),
+        ("forms", FORMS, 0.2, 600), ("containers", CONTAINERS, 0.2, 600),
+        ("joints", JOINTS, 0.2, 600),
+        ("elements", ELEMENTS, 0.2, 600), ("lengths", LENGTHS, 0.2, 600),
+        ("objects", OBJECTS, 0.2, 600), ("cuts", CUTS, 0.2, 600),
+        ("methods", METHODS, 0.2, 600), ("counts", COUNTS, 0.2, 600),
         ("statements", STATEMENTS, -0.9, 2000),
-        ("returns", RETURNS, 0.2, 60), ("functions", FUNCTIONS, 0.2, 60), ("ints", INTS, 0.2, 60),
-        ("precision", PRECISION, 0.2, 60), ("results", RESULTS, 0.2, 60),
-        ("shared_arrays", SHARED, 0.2, 60), ("arguments", ARGUMENTS, 0.2, 200),
+        ("returns", RETURNS, 0.2, 600), ("functions", FUNCTIONS, 0.2, 600),
+        ("ints", INTS, 0.2, 600),
+        ("precision", PRECISION, 0.2, 600), ("results", RESULTS, 0.2, 600),
+        ("shared_arrays", SHARED, 0.2, 600), ("arguments", ARGUMENTS, 0.2, 600),
     )  # fmt: skip
     for file, names, lowest, warm in kinds:
         module = functions(TESTS / "dispatch" / f"test_choosing_{file}.py", np)
